@@ -44,7 +44,7 @@ const ROWS_MAX: usize = 1 << 16;
 /// Compression effort of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Does not compress floats, which is fast. For new rows.
+    /// Does not compress floats, unless most of them are missing, which is fast. For new rows.
     Quick,
     /// Minimizes the size. For rows that will not change soon.
     Small,

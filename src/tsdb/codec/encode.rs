@@ -57,24 +57,22 @@ fn put_series(body: &mut Vec<u8>, series: &Series, rows: Range<usize>, packing: 
     let dtype = dtype_of(series.dtype());
     match series {
         Series::Float(values) => {
-            put_column(body, dtype, values.get(rows).unwrap_or_default(), |to, values| {
+            put_column(body, dtype, (values, rows, packing), |to, values, packing| {
                 put_floats(to, &filled(values, 0.0), packing);
             });
         }
         Series::Integer(values) => {
-            put_column(body, dtype, values.get(rows).unwrap_or_default(), |to, values| {
+            put_column(body, dtype, (values, rows, packing), |to, values, packing| {
                 put_numbers(to, &filled(values, 0), packing);
             });
         }
         Series::Boolean(values) => {
-            put_column(body, dtype, values.get(rows).unwrap_or_default(), |to, values| {
+            put_column(body, dtype, (values, rows, packing), |to, values, _| {
                 put_bits(to, values, |value| value.unwrap_or_default());
             });
         }
         Series::String(texts) => {
-            put_column(body, dtype, texts.get(rows).unwrap_or_default(), |to, texts| {
-                put_strings(to, texts, packing);
-            });
+            put_column(body, dtype, (texts, rows, packing), put_strings);
         }
     }
 }
@@ -125,13 +123,16 @@ fn micros(timestamps: &[Timestamp], rows: &Range<usize>) -> Vec<i64> {
 fn put_column<T>(
     to: &mut Vec<u8>,
     dtype: u8,
-    values: &[Option<T>],
-    payload: impl FnOnce(&mut Vec<u8>, &[Option<T>]),
+    (values, rows, packing): (&[Option<T>], Range<usize>, Packing),
+    payload: impl FnOnce(&mut Vec<u8>, &[Option<T>], Packing),
 ) {
-    let presence = match values.iter().flatten().count() {
-        0 => 0,
-        n if n == values.len() => 1,
-        _ => 2,
+    let values = values.get(rows).unwrap_or_default();
+    let (presence, packing) = match values.iter().flatten().count() {
+        0 => (0, packing),
+        n if n == values.len() => (1, packing),
+        // Compresses a column of mostly missing values, which repeat the previous value.
+        n if n * 2 < values.len() => (2, Packing::Small),
+        _ => (2, packing),
     };
     to.extend_from_slice(&[presence, dtype]);
     put_long(to, |to| {
@@ -139,7 +140,7 @@ fn put_column<T>(
             put_bits(to, values, Option::is_some);
         }
         if presence != 0 {
-            payload(to, values);
+            payload(to, values, packing);
         }
     });
 }

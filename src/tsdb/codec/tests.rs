@@ -275,3 +275,16 @@ fn column_added_after_a_block_has_no_values_in_the_block() {
     decode_rows(&mut decoded, &timestamps, &encoded.body, 0..1, None).unwrap();
     assert_eq!(decoded.row(0).unwrap().values, [Some(Value::Float(3.0)), None]);
 }
+
+#[test]
+fn column_of_few_values_is_compressed_in_a_new_chunk() {
+    let mut block = Block::new(&[Dtype::Float]);
+    block.times = (0..1024).map(Timestamp::from_seconds).collect();
+    let value = |row: usize| row.is_multiple_of(100).then_some(0.1 + 0.2);
+    block.columns = vec![Series::Float((0..1024).map(value).collect())];
+    let body = encode_body(&block, 0..1024, Packing::Quick);
+    assert!(body.len() < 600, "{}", body.len());
+    let mut decoded = Block::new(&[Dtype::Float]);
+    decode_body(&mut decoded, 1024, &body, 0..1024, None).unwrap();
+    assert_eq!(decoded.columns, block.columns);
+}
