@@ -285,7 +285,8 @@ pub enum StoreError {
         source: DecodeError,
     },
     /// Several visible datasets have the name, and the key owns none of them.
-    #[error("{} visible datasets are called {name}; specify one by its id", datasets.len())]
+    #[error("{} visible datasets are called {name}; specify one by its id: {}", datasets.len(),
+        datasets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
     SharedName {
         /// Name that the datasets share.
         name: String,

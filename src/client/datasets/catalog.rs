@@ -20,10 +20,12 @@ use crate::error::ClientError;
 const NAMED_DATASETS: usize = 10;
 
 impl Datasets {
-    /// Returns the dataset called `name`, or `None` if the key cannot see such a dataset. Cancel-safe.
+    /// Returns the dataset called `name`: the one that the key owns, or else the only one that the key can
+    /// see. Returns `None` if the key cannot see such a dataset. Cancel-safe.
     ///
     /// # Errors
-    /// Same as [`Self::list`].
+    /// [`ClientError::Refused`] with status 409 and the ids if the key sees several datasets called
+    /// `name` but owns none of them. Otherwise the same as [`Self::list`].
     pub async fn find_by_name(&self, name: &str) -> Result<Option<Dataset>, ClientError> {
         let query = DatasetsQuery {
             search: name.to_owned(),
@@ -31,14 +33,33 @@ impl Datasets {
             ..DatasetsQuery::default()
         };
         let page = self.list(&query).await?;
-        Ok(page.datasets.into_iter().find(|dataset| dataset.name == name))
+        let mut named = page.datasets;
+        named.retain(|dataset| dataset.name == name);
+        if named.len() < 2 {
+            return Ok(named.pop());
+        }
+        // The service selects the dataset of a shared name, or refuses to.
+        let call = self.transport.get(paths::COLUMNS).query(&[("dataset_name", name)]);
+        let columns: Envelope<ColumnBody> = call.json("a list of columns").await?;
+        if let Some(dataset) =
+            columns.results.first().and_then(|column| DatasetId::new(column.dataset_id))
+        {
+            return self.dataset(dataset).await.map(Some);
+        }
+        // Only an own dataset can be without columns here.
+        for dataset in named {
+            if self.access(dataset.id, true).await?.is_owner {
+                return Ok(Some(dataset));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the dataset with the id or else the name `name`, or `None` if the key cannot see such a
     /// dataset. Cancel-safe.
     ///
     /// # Errors
-    /// Same as [`Self::list`].
+    /// Same as [`Self::find_by_name`].
     pub async fn find_by_id_or_name(&self, name: &str) -> Result<Option<Dataset>, ClientError> {
         let Ok(id) = name.parse::<DatasetId>() else { return self.find_by_name(name).await };
         match self.dataset(id).await {

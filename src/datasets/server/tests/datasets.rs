@@ -120,7 +120,7 @@ async fn request_with_an_ambiguous_name_returns_409_with_the_ids() {
     assert_eq!(service.post(third, "/api/tags/acquire/", &tag).await.0, 200);
     let want = json!({
         "details": {"dataset_ids": [1, 2]},
-        "error": "2 visible datasets are called btc; specify one by its id: conflict",
+        "error": "2 visible datasets are called btc; specify one by its id: 1, 2: conflict",
     });
     for path in [
         "/api/columns/",
