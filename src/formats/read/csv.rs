@@ -4,12 +4,15 @@
 //! The `csv` crate is not used for two reasons: it does not report quotes, which distinguish an empty
 //! text from a missing value, and reading must be able to resume at any record.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 
 use super::source::Position;
 
 /// Fault of a record whose quoted field reaches the end of the file.
 pub(super) const UNCLOSED: &str = "quoted field is not closed";
+
+/// Maximum length of a record. It limits the memory for a file with an unclosed quote or without lines.
+const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Reads records one by one. Blank lines are skipped.
 #[derive(derive_more::Debug)]
@@ -65,7 +68,7 @@ impl<R: BufRead> CsvReader<R> {
     /// Reads the next record. Returns false at the end.
     ///
     /// # Errors
-    /// If the text cannot be read.
+    /// If the text cannot be read, or a record exceeds 16 MiB.
     pub fn read(&mut self) -> io::Result<bool> {
         self.fields.clear();
         self.ends.clear();
@@ -122,7 +125,14 @@ impl<R: BufRead> CsvReader<R> {
 
     fn read_line(&mut self) -> io::Result<bool> {
         self.line.clear();
-        let n_read = self.text.read_until(b'\n', &mut self.line)?;
+        let n_bytes_max = RECORD_BYTES_MAX.saturating_sub(self.fields.len());
+        let mut text = self.text.by_ref().take(n_bytes_max as u64 + 1);
+        let n_read = text.read_until(b'\n', &mut self.line)?;
+        if n_read > n_bytes_max {
+            let line = self.at.line + 1;
+            let text = format!("record at line {line} exceeds {RECORD_BYTES_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
         self.at.offset_bytes += n_read as u64;
         self.at.line += u64::from(n_read > 0);
         Ok(n_read > 0)
@@ -215,6 +225,19 @@ mod tests {
             counts.push(reader.n_fields());
         }
         assert_eq!(counts, [2, 3, 2]);
+    }
+
+    #[test]
+    fn csv_record_that_exceeds_the_maximum_is_rejected() {
+        let line = "x".repeat(RECORD_BYTES_MAX / 2 - 10);
+        for (text, is_read) in [
+            (format!("\"{line}\n{line}\"\n"), true),
+            (format!("\"{line}\n{line}\n{line}\"\n"), false),
+            (line.repeat(3), false),
+        ] {
+            let mut reader = CsvReader::new(text.as_bytes(), b',');
+            assert_eq!(reader.read().is_ok(), is_read, "{} bytes", text.len());
+        }
     }
 
     #[test]
