@@ -187,9 +187,14 @@ impl Writer {
         end(to, at);
     }
 
-    /// Writes the rows of a page, separated by commas.
+    /// Writes the rows of a page, separated by commas. Either all of their timestamps have a fraction or
+    /// none, since pandas parses only such lists.
     pub fn page(&mut self, to: &mut Vec<u8>, rows: &Rows) {
         let mut at = to.len();
+        self.timestamps.has_fractions = match rows {
+            Rows::Raw(block) => block.times.iter().any(|time| time.micros() % 1_000_000 != 0),
+            Rows::Buckets(_) => false,
+        };
         for row_idx in 0..rows.len() {
             if row_idx > 0 {
                 at = put(to, at, b",");

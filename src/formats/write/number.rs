@@ -194,6 +194,8 @@ pub(super) struct TimestampWriter {
     day: Option<i64>,
     /// Last date and its separator, as in `2026-07-30T`.
     date: Phrase,
+    /// True if a whole second is written with a fraction, too.
+    pub(super) has_fractions: bool,
 }
 
 impl TimestampWriter {
@@ -219,7 +221,11 @@ impl TimestampWriter {
             (digits(hour * 1_000_000 + minute * 10_000 + second % 60 * 100) | ZEROS).to_le_bytes();
         let at = put(to, at, &[h, hh, b':', m, mm, b':', s, ss]);
         let micros = timestamp.micros().rem_euclid(1_000_000).unsigned_abs();
-        let at = if micros == 0 { at } else { put_fraction(to, at, micros) };
+        let at = match micros {
+            0 if self.has_fractions => put(to, at, b".0"),
+            0 => at,
+            _ => put_fraction(to, at, micros),
+        };
         put(to, at, b"Z")
     }
 

@@ -237,10 +237,23 @@ fn values_of_a_page_row_are_in_the_order_of_the_columns() {
     assert_eq!(
         page(&Rows::Raw(block())),
         concat!(
-            r#"{"id":910254487,"dataset_id":3,"timestamp":"2026-07-30T21:57:00Z","created_at":"2026-07-30T21:58:00.376001Z","values":{"open":1.5,"trades_done":134,"note":"a \"b\", c","up":true}},"#,
+            r#"{"id":910254487,"dataset_id":3,"timestamp":"2026-07-30T21:57:00.0Z","created_at":"2026-07-30T21:58:00.376001Z","values":{"open":1.5,"trades_done":134,"note":"a \"b\", c","up":true}},"#,
             r#"{"id":910254488,"dataset_id":3,"timestamp":"2026-07-30T21:58:00.5Z","created_at":"2026-07-30T21:58:00.376001Z","values":{}}"#,
         )
     );
+}
+
+#[test]
+fn timestamps_of_a_page_have_fractions_only_if_one_needs_it() {
+    let mut writer = Writer::new(DatasetId::new(3).unwrap(), &columns());
+    let mut texts = |block: Block| {
+        let mut to = Vec::new();
+        writer.page(&mut to, &Rows::Raw(block));
+        let text = String::from_utf8(to).unwrap();
+        ["21:57:00.0Z", "21:57:00Z", "21:58:00.5Z"].map(|time| text.contains(time))
+    };
+    assert_eq!(texts(block()), [true, false, true]);
+    assert_eq!(texts(block().part(0..1)), [false, true, false]);
 }
 
 #[test]
