@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 
 use formats::read::cell::{Cell, INEXACT_REASON, exact_integer, is_inexact};
+use formats::read::json::VALUES;
 use formats::read::number_text::whole_number;
 use formats::read::parquet::ColumnSink;
 use model::block::{Block, Series};
@@ -346,7 +347,11 @@ impl ColumnBuilder {
             Some(slot_idx) => *slot_idx,
             None if self.makes_columns => self.make_column(name, cell)?,
             None => {
-                self.refuse(Some(name), "there is no such column");
+                if name == VALUES {
+                    self.refuse(None, "values must be an object");
+                } else {
+                    self.refuse(Some(name), "there is no such column");
+                }
                 return None;
             }
         };

@@ -6,7 +6,8 @@
 
 use std::fmt;
 
-use formats::read::json::all_members;
+use formats::read::json::{VALUES, all_members};
+use model::dataset::TIMESTAMP;
 use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -30,22 +31,32 @@ pub(super) fn read_list(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
 /// Reads a row from each line that is not blank.
 pub(super) fn read_lines(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     let mut lines = text.split('\n').map(str::trim_ascii).filter(|line| !line.is_empty());
-    lines.try_for_each(|line| read_row(builder, line))
+    lines.try_for_each(|line| read_row(builder, line, false))
 }
 
-/// Reads a row. An invalid row is rejected, which is not an error.
+/// Reads a row. An invalid row is rejected, which is not an error. If `needs_values` is true, so is a row
+/// that has only a timestamp, since it would erase the stored row. A line can be such a row, because the
+/// service writes a row without values in this form.
 ///
 /// # Errors
 /// [`OperationError::TooMany`].
-fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
+fn read_row(builder: &mut ColumnBuilder, text: &str, needs_values: bool) -> Result<()> {
     builder.begin_row()?;
     if !text.starts_with('{') {
         builder.refuse(None, "a row must be an object");
         return Ok(());
     }
-    match all_members(text, &mut |name, cell| builder.push_field(name, cell)) {
+    let mut has_values = !needs_values;
+    let read = all_members(text, &mut |name, cell| {
+        has_values |= name != TIMESTAMP;
+        builder.push_field(name, cell);
+    });
+    match read {
         Ok(()) => builder.end_row(),
         Err(what) => builder.refuse(None, &what),
+    }
+    if !has_values && !text.contains(VALUES) {
+        builder.refuse(None, "values are missing; a row without any needs \"values\":{}");
     }
     Ok(())
 }
@@ -67,7 +78,7 @@ impl<'de> Visitor<'de> for RowList<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
         while let Some(row) = rows.next_element::<&RawValue>()? {
-            if let Err(error) = read_row(self.builder, row.get()) {
+            if let Err(error) = read_row(self.builder, row.get(), true) {
                 *self.stopped = Some(error);
                 return Err(A::Error::custom("the list is too long"));
             }

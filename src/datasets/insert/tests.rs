@@ -165,7 +165,8 @@ fn each_rejected_row_has_a_reason() {
             (11, Some("b"), "must be true or false"),
         ],
     );
-    let list = r#"[1, {"timestamp":"T01Z"}, {"timestamp":"T02Z","i":[{"a":"]"}]}, null]"#;
+    let list = r#"[1, {"timestamp":"T01Z","values":{}}, {"timestamp":"T02Z","i":[{"a":"]"}]}, null,
+        {"timestamp":"T01Z"}, {"timestamp":"T01Z","values":[1]}, {}]"#;
     check_refused(
         Format::Json,
         list,
@@ -173,6 +174,10 @@ fn each_rejected_row_has_a_reason() {
             (0, None, "a row must be an object"),
             (2, Some("i"), "value is a list, which columns do not support"),
             (3, None, "a row must be an object"),
+            (4, None, "values are missing; a row without any needs \"values\":{}"),
+            (5, None, "values must be an object"),
+            (6, Some("timestamp"), "is missing"),
+            (6, None, "values are missing; a row without any needs \"values\":{}"),
         ],
     );
     let many = r#"{"timestamp":"T01Z","f":"x","i":"x"}

@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use super::cell::Cell;
 
 /// Name of the member with a row's values, in rows that are not flat.
-const VALUES: &str = "values";
+pub const VALUES: &str = "values";
 
 /// Members that services add to a row and that are not values. Such members are only skipped if the row
 /// is not flat, since a flat row may have columns with these names.

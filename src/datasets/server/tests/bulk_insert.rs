@@ -125,6 +125,24 @@ async fn only_the_owner_can_insert_rows() {
 }
 
 #[tokio::test]
+async fn row_without_values_does_not_erase_the_stored_row() {
+    let service = Service::with_bars(1).await;
+    let insert = async |row: Value| {
+        let body = json!({"dataset": 1, "rows": [row]});
+        service.post(&service.owner, PATH, &body).await.0
+    };
+    let at = timestamp_of(0);
+    let stored = async || {
+        let (_, page) = service.get(&service.owner, "/api/rows/?dataset=1").await;
+        page["results"][0]["values"]["close"].clone()
+    };
+    assert_eq!(insert(json!({"timestamp": at})).await, 400);
+    assert_eq!(stored().await, json!(0.5));
+    assert_eq!(insert(json!({"timestamp": at, "values": {}})).await, 201);
+    assert_eq!(stored().await, Value::Null);
+}
+
+#[tokio::test]
 async fn body_and_query_must_name_the_same_dataset() {
     let service = Service::with_bars(0).await;
     let body = json!({"dataset": 1, "rows": [bar(0)]});

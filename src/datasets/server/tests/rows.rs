@@ -459,7 +459,7 @@ async fn page_of_a_dataset_with_many_columns_has_fewer_rows_than_requested() {
     service
         .post(&service.owner, "/api/datasets/", &json!({"name": "wide", "columns": columns}))
         .await;
-    let rows = (0..400).map(|minute| json!({"timestamp": timestamp_of(minute)}));
+    let rows = (0..400).map(|minute| json!({"timestamp": timestamp_of(minute), "values": {}}));
     service.insert(rows.collect()).await;
     let path = format!("/api/rows/?dataset=1&limit=10000&start={FIRST}");
     let (_, body) = service.get(&service.owner, &path).await;
