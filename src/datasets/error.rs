@@ -8,6 +8,9 @@ use tsdb::catalog::Refusal;
 use tsdb::store::StoreError;
 use wire::datasets::RowRefusals;
 
+use crate::append::CELLS_MAX;
+use crate::server::BODY_BYTES_MAX;
+
 /// Result of an operation on the catalog or on the rows of datasets.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
 
@@ -52,14 +55,18 @@ pub(crate) enum OperationError {
     /// The request has more rows than can be inserted or merged at a time.
     #[error("at most {n_max} rows can be {done} in one request")]
     TooMany { n_max: usize, done: &'static str },
+    /// The rows of the request have more cells, including those without a value, than can be inserted
+    /// at a time.
+    #[error("rows times columns exceed {CELLS_MAX} in one request; send fewer rows per request")]
+    TooManyCells,
     /// Some rows do not fit the dataset. The contained list names the reason for each row.
     #[error("rows do not fit the dataset")]
     Rows(RowRefusals),
     /// The body of the request is malformed, so none of its rows was inserted.
     #[error("invalid body: {reason}")]
     Malformed { reason: String },
-    /// The decompressed body exceeds the service's limit.
-    #[error("body is too large")]
+    /// The body, or the decompressed body, exceeds the service's limit.
+    #[error("body exceeds {} MiB, compressed or not; send fewer rows per request", BODY_BYTES_MAX >> 20)]
     TooLarge,
     /// A row is older than the oldest timestamp that pruning leaves in the dataset.
     #[error("rows before {kept_from} were deleted by retention and are not accepted")]

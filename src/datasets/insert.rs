@@ -37,13 +37,20 @@ use tsdb::store::{AppendMode, Appended, Sight, Store};
 use wire::datasets::BulkInsertText;
 
 use self::column_builder::ColumnBuilder;
-use crate::append::{ROWS_MAX, TOO_MANY};
+use crate::append::{CELLS_MAX, ROWS_MAX, TOO_MANY};
 use crate::catalog::check_columns;
 use crate::error::{OperationError, Result};
 use crate::{Datasets, run_blocking};
 
 /// First bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
+
+/// Number of bytes of a body for which a cell of its rows can be kept in memory. A text has more bytes
+/// for each number, unless most values are missing.
+const CELL_BYTES: usize = 4;
+
+/// Number of cells that every body can have, so that a short body seldom needs a second attempt.
+const CELLS_MIN: usize = 4096;
 
 /// Maximum number of attempts to insert a batch while another request is inserting it.
 const REPEATS_MAX: usize = 4;
@@ -71,7 +78,7 @@ pub(crate) struct InsertBatch {
     pub(crate) format: Format,
     pub(crate) coding: Coding,
     pub(crate) body: Bytes,
-    /// Maximum length in bytes of the decompressed body.
+    /// Maximum length in bytes of the decompressed body, which also limits the cells of its rows.
     pub(crate) bytes_max: usize,
     /// Idempotency key, if the caller sent one.
     pub(crate) key: Option<IdempotencyKey>,
@@ -201,7 +208,8 @@ fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBat
     if !is_owner {
         return Err(OperationError::NOT_OWNER);
     }
-    let mut builder = ColumnBuilder::new(&columns);
+    let cells_max = (batch.bytes_max / CELL_BYTES).clamp(CELLS_MIN, CELLS_MAX);
+    let mut builder = ColumnBuilder::new(&columns).with_cells_max(cells_max);
     match format {
         Format::Json => json::read_list(&mut builder, rows)?,
         Format::Ndjson => json::read_lines(&mut builder, rows)?,

@@ -61,7 +61,7 @@ use crate::{Datasets, ReadOptions, replicas, retention, run_blocking};
 
 /// Maximum length of a request body, about twice the length of a body with 100 000 rows of seven
 /// columns.
-const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Maximum length of a body without rows, enough for a thousand datasets with long descriptions. Such a
 /// body is parsed on a thread that also serves other requests.

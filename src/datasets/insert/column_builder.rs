@@ -21,7 +21,7 @@ use tsdb::catalog::COLUMNS_MAX;
 use tsdb::store::AppendMode;
 use wire::datasets::{RowRefusal, RowRefusals};
 
-use crate::append::{REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows};
+use crate::append::{CELLS_MAX, REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows};
 use crate::error::{OperationError, Result};
 
 /// Reason for rejecting two rows with timestamps that are equal only after truncation to microseconds.
@@ -68,6 +68,10 @@ pub(super) struct ColumnBuilder {
     /// Index of the row being filled.
     row_idx: usize,
     at: Option<Timestamp>,
+    /// Maximum number of cells: rows times columns.
+    cells_max: usize,
+    /// True if the limit of cells is exceeded. Values are then ignored.
+    is_full: bool,
     /// Number of bytes that are left for texts. Only Parquet has this limit.
     left_bytes: usize,
     /// Number of bytes of text in each row. Empty if no row has texts.
@@ -107,6 +111,8 @@ impl ColumnBuilder {
             n_rows: 0,
             row_idx: 0,
             at: None,
+            cells_max: CELLS_MAX,
+            is_full: false,
             left_bytes: usize::MAX,
             text_bytes: Vec::new(),
             is_sorted: true,
@@ -127,6 +133,18 @@ impl ColumnBuilder {
         Self { integer_dtype: Dtype::Integer, left_bytes, ..self }
     }
 
+    /// Limits the rows times columns, since a missing value occupies as much memory as a number.
+    pub(super) fn with_cells_max(self, cells_max: usize) -> Self {
+        Self { cells_max, ..self }
+    }
+
+    /// # Errors
+    /// [`OperationError::TooManyCells`].
+    fn check_cells(&mut self) -> Result<()> {
+        self.is_full |= self.n_rows.saturating_mul(self.slots.len()) > self.cells_max;
+        if self.is_full { Err(OperationError::TooManyCells) } else { Ok(()) }
+    }
+
     /// Returns true if the total size of the texts exceeds the limit.
     pub(super) const fn is_exceeded(&self) -> bool {
         self.left_bytes == 0
@@ -140,14 +158,14 @@ impl ColumnBuilder {
     /// Begins a row.
     ///
     /// # Errors
-    /// [`OperationError::TooMany`].
+    /// [`OperationError::TooMany`], [`OperationError::TooManyCells`].
     pub(super) fn begin_row(&mut self) -> Result<()> {
         if self.n_rows >= ROWS_MAX {
             return Err(TOO_MANY);
         }
         (self.row_idx, self.at, self.last) = (self.n_rows, None, None);
         self.n_rows += 1;
-        Ok(())
+        self.check_cells()
     }
 
     /// Adds a field to the current row: its timestamp, or the value of a column.
@@ -187,13 +205,13 @@ impl ColumnBuilder {
     /// Begins a group of `n_rows` rows that arrive column by column.
     ///
     /// # Errors
-    /// [`OperationError::TooMany`].
+    /// [`OperationError::TooMany`], [`OperationError::TooManyCells`].
     pub(super) fn begin_group(&mut self, n_rows: usize) -> Result<()> {
         if n_rows > ROWS_MAX - self.n_rows {
             return Err(TOO_MANY);
         }
         self.n_rows += n_rows;
-        Ok(())
+        self.check_cells()
     }
 
     /// Finishes a group of rows that arrived column by column.
@@ -277,6 +295,9 @@ impl ColumnBuilder {
 
     /// Adds a value to its column, after missing values for previous rows without the column.
     fn push_value(&mut self, slot_idx: usize, cell: Cell<'_>) {
+        if self.is_full {
+            return;
+        }
         let Some((slot, series)) =
             self.slots.get_mut(slot_idx).zip(self.block.columns.get_mut(slot_idx))
         else {
@@ -388,6 +409,7 @@ impl ColumnBuilder {
         self.slots_by_name.insert(name.clone(), slot_idx);
         self.slots.push(ColumnSlot { name, dtype, n_filled: 0, next: slot_idx + 1 });
         self.block.columns.push(Series::new(dtype));
+        self.check_cells().ok()?;
         Some(slot_idx)
     }
 
@@ -395,8 +417,9 @@ impl ColumnBuilder {
     /// same timestamp, the last row is used.
     ///
     /// # Errors
-    /// [`OperationError::Rows`] if any row was rejected.
+    /// [`OperationError::TooManyCells`], or [`OperationError::Rows`] if any row was rejected.
     pub(super) fn finish(mut self, mode: AppendMode) -> Result<(Vec<(String, Dtype)>, Block)> {
+        self.check_cells()?;
         // In text formats, a rejected row has no entry in the timestamps, so they are not aligned with
         // the rows after a rejection.
         if self.refused_rows.is_empty() {
@@ -434,7 +457,7 @@ impl ColumnSink for ColumnBuilder {
         let CurrentColumn::Slot(slot_idx) = self.current else { return false };
         let (slot, series) = (self.slots.get_mut(slot_idx), self.block.columns.get_mut(slot_idx));
         let (Some(slot), Some(Series::Float(values))) = (slot, series) else { return false };
-        if !numbers.iter().all(|number| number.is_finite()) {
+        if self.is_full || !numbers.iter().all(|number| number.is_finite()) {
             return false;
         }
         values.resize(self.row_idx, None);

@@ -279,6 +279,24 @@ fn batch_of_more_than_the_maximum_of_rows_is_rejected() {
 }
 
 #[test]
+fn last_row_cannot_exceed_the_cells_by_creating_columns() {
+    let wide = format!("{{\"timestamp\":\"{T}3Z\",\"a\":1,\"b\":2,\"c\":3}}");
+    let text = format!("{{\"timestamp\":\"{T}1Z\"}}\n{{\"timestamp\":\"{T}2Z\",\"a\":1}}\n{wide}");
+    for (cells_max, is_taken) in [(9, true), (8, false)] {
+        let mut builder = ColumnBuilder::new(&[]).with_cells_max(cells_max);
+        json::read_lines(&mut builder, &text).unwrap();
+        let built = builder.finish(AppendMode::Replace);
+        assert_eq!(built.is_ok(), is_taken, "{built:?}");
+        assert!(is_taken || matches!(built, Err(OperationError::TooManyCells)));
+    }
+    // The columns of a Parquet file arrive one after the other, each with values for all rows.
+    let mut builder = ColumnBuilder::new(&[]).with_cells_max(120);
+    read_parquet(&mut builder, pyarrow("zstd-v2"), 1 << 20).unwrap();
+    let built = builder.finish(AppendMode::Replace);
+    assert!(matches!(built, Err(OperationError::TooManyCells)), "{built:?}");
+}
+
+#[test]
 fn oversized_csv_header_is_rejected_early() {
     let beginning = |fields: &str, n: usize| format!("\u{feff}\n\ntimestamp{}", fields.repeat(n));
     for (text, want) in [

@@ -15,8 +15,10 @@ use bytes::Bytes;
 use formats::content_coding::Coding;
 use futures::StreamExt as _;
 use model::idempotency::{IdempotencyKey, IdempotencyKeyError};
+use model::key::KeyId;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tsdb::store::AppendMode;
+use tsdb::store::{AppendMode, Appended, StoreError};
 use utoipa::openapi::schema::Object;
 use web::extract::BodyError;
 use web::response::Created;
@@ -26,7 +28,7 @@ use wire::paths::{self, IDEMPOTENCY_KEY_HEADER};
 use super::error::{CROWDED, Result, STALLED};
 use super::headers::set_revision;
 use super::openapi::{WhichDataset, one_of};
-use super::{BODY_BYTES_MAX, Caller, read_params};
+use super::{App, BODY_BYTES_MAX, Caller, read_params};
 use crate::error::{Invalid, OperationError};
 use crate::insert::{Format, InsertBatch, PARQUET_MAGIC};
 use crate::key_limit::{KeyLimit, KeyPermit};
@@ -46,6 +48,11 @@ const PAGES_TIMES: usize = 4;
 /// Minimum memory that is reserved for a Parquet file, since a dictionary can encode many texts in a few
 /// bytes.
 const PAGES_BYTES_MIN: usize = 1024 * 1024;
+
+/// Factor by which the memory for a body grows with each attempt to insert it. Each failed attempt stops
+/// early, so that all of them together take a fraction of the last one.
+const MORE_TIMES: usize = 8;
+
 /// Mode of an insert.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -80,7 +87,8 @@ fn modes() -> Object {
 /// a 409 with `Retry-After`. Rejected requests are not kept.
 ///
 /// Timestamps are in the years 0 to 9999, up to 9999-12-29. A text has at most 10 000 bytes, and
-/// all texts of a row have at most 16 384.
+/// all texts of a row have at most 16 384. A request has at most
+/// 100 000 rows, and its rows times the columns of the dataset are at most 10 000 000.
 #[utoipa::path(post, path = paths::ROWS_BULK_INSERT, operation_id = "insert_rows", tag = "producing",
     params(WhichDataset, InMode, ("Content-Encoding" = Option<String>, Header,
         pattern = "^(identity|gzip|zstd)$", description = "Compression of the body, if any."),
@@ -111,7 +119,7 @@ pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Resul
     if let Some(dataset) = dataset.clone().filter(|_| is_long) {
         app.datasets.find_owned(key, dataset).await?;
     }
-    let mut limited = read_body(request.into_body(), app.inserts.empty_permit(key)).await?;
+    let limited = read_body(request.into_body(), app.inserts.empty_permit(key)).await?;
     let body = limited.bytes.clone();
     // Parquet files are compressed internally, without a content encoding.
     let bytes_max = match coding {
@@ -122,20 +130,41 @@ pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Resul
         Coding::Identity => body.len(),
     };
     let bytes_max = bytes_max.min(BODY_BYTES_MAX);
-    limited.reserve(bytes_max).await?;
     let batch = InsertBatch { dataset, mode, format, coding, body, bytes_max, key: name.clone() };
-    let appended = match app.datasets.insert(key, batch.clone()).await {
-        // Repeats the insert with the maximum length, since the body can have a higher compression ratio
-        // than assumed.
-        Err(OperationError::TooLarge) if bytes_max < BODY_BYTES_MAX => {
-            limited.reserve(BODY_BYTES_MAX).await?;
-            app.datasets.insert(key, InsertBatch { bytes_max: BODY_BYTES_MAX, ..batch }).await?
-        }
-        appended => appended?,
-    };
+    let appended = insert_to_end(app, key, batch, limited).await?;
     let revision = name.map(|_| appended.revision);
     let created = Created(BulkInserted { inserted: appended.n_rows, revision });
     Ok(set_revision(created.into_response(), appended.revision))
+}
+
+/// Inserts a batch. The permits of `limited` are held until its rows are stored, even if the caller is
+/// cancelled.
+async fn insert_to_end(
+    app: App,
+    key: KeyId,
+    mut batch: InsertBatch,
+    mut limited: LimitedBody,
+) -> Result<Appended> {
+    let (reply, answer) = oneshot::channel();
+    let group = app.group.clone();
+    let insert = async move {
+        loop {
+            limited.reserve(batch.bytes_max).await?;
+            match app.datasets.insert(key, batch.clone()).await {
+                // Repeats the insert with more memory, since the body can have a higher compression
+                // ratio than assumed, or rows with many missing values.
+                Err(OperationError::TooLarge | OperationError::TooManyCells)
+                    if batch.bytes_max < BODY_BYTES_MAX =>
+                {
+                    let more = batch.bytes_max.max(PERMIT_BYTES) * MORE_TIMES;
+                    batch.bytes_max = more.min(BODY_BYTES_MAX);
+                }
+                inserted => return Ok(inserted?),
+            }
+        }
+    };
+    group.spawn_to_end("insert", async move { drop(reply.send(insert.await)) });
+    answer.await.map_err(|_| OperationError::Store(StoreError::Closed))?
 }
 
 /// Returns the format of the body by its content type.
@@ -210,12 +239,12 @@ struct LimitedBody {
 /// Reads a body of at most [`BODY_BYTES_MAX`] bytes.
 ///
 /// # Errors
-/// [`BodyError`] if the body is too long or truncated, [`STALLED`] if the next part does not arrive in
-/// time, or [`CROWDED`] if no permits become available in time.
+/// [`OperationError::TooLarge`] if the body is too long, [`BodyError`] if it is truncated, [`STALLED`] if
+/// the next part does not arrive in time, or [`CROWDED`] if no permits become available in time.
 async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
     let length_min = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if length_min > BODY_BYTES_MAX {
-        return Err(BodyError::TooLarge.into());
+        return Err(OperationError::TooLarge.into());
     }
     let mut limited = LimitedBody { bytes: Bytes::new(), permit, n_bytes: 0 };
     let mut parts = body.into_data_stream();
@@ -226,7 +255,7 @@ async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
         let part = part.map_err(|_| BodyError::Broken)?;
         let n_bytes = bytes.len() + part.len();
         if n_bytes > BODY_BYTES_MAX {
-            return Err(BodyError::TooLarge.into());
+            return Err(OperationError::TooLarge.into());
         }
         limited.reserve(n_bytes).await?;
         // Fast path for a body that arrives as a single part, as most small bodies do.

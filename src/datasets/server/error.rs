@@ -208,7 +208,9 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         | OperationError::ColumnUsed { .. }
         | OperationError::InProgress => StatusCode::CONFLICT,
         OperationError::Behind { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        OperationError::TooMany { .. } | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        OperationError::TooMany { .. }
+        | OperationError::TooManyCells
+        | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         OperationError::Store(_) | OperationError::Spool(_) => return None,
     })
 }

@@ -1,6 +1,6 @@
 //! Tests of `POST /api/rows/bulk_insert/`.
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use model::key::KeyId;
 
 use super::*;
@@ -524,4 +524,48 @@ async fn oversized_header_in_a_compressed_body_is_rejected_early() {
     let (status, answer) = send(&service, "?dataset=1", &headers, body).await;
     assert_eq!(status, 400, "{answer}");
     assert_eq!(answer["error"], "the header has more than 1025 fields: bad request");
+}
+
+#[tokio::test]
+async fn rows_times_columns_of_a_request_are_limited() {
+    let service = Service::start().await;
+    let columns = (0..1024).map(|n| json!({"name": format!("c{n}"), "dtype": "float"}));
+    let new = json!({"name": "wide", "columns": columns.collect::<Vec<_>>()});
+    assert_eq!(service.post(&service.owner, "/api/datasets/", &new).await.0, 201);
+    let path = format!("{PATH}?dataset=1");
+    let insert = async |n_rows| {
+        let rows = (0..n_rows).map(|minute| json!({"timestamp": timestamp_of(minute), "c7": 1}));
+        let lines: Vec<_> = rows.map(|row| row.to_string()).collect();
+        let request = Request::post(&path)
+            .header("X-API-Key", &service.owner)
+            .header(CONTENT_TYPE, "application/x-ndjson")
+            .body(Body::from(lines.join("\n")));
+        json_of(service.router.clone().oneshot(request.unwrap()).await.unwrap()).await
+    };
+    // The body is too short for this many cells, so it is parsed again with more memory.
+    assert_eq!(insert(200).await, (201, json!({"inserted": 200})));
+    let error =
+        "rows times columns exceed 10000000 in one request; send fewer rows per request: too large";
+    assert_eq!(insert(9_766).await, (413, refusal(error)));
+    let permits = service.app.inserts.n_acquired();
+    assert_eq!(permits, 0, "all permits are released");
+}
+
+#[tokio::test]
+async fn cancelled_insert_holds_its_permits_until_its_rows_are_stored() {
+    let service = Service::with_bars(0).await;
+    let body = json!({"dataset": 1, "rows": [bar(0)]});
+    let mut call = Box::pin(service.post(&service.owner, PATH, &body));
+    while service.app.inserts.n_acquired() == 0 {
+        assert!((&mut call).now_or_never().is_none(), "not inserted yet");
+        tokio::task::yield_now().await;
+    }
+    drop(call);
+    assert_eq!(service.app.inserts.n_acquired(), 1);
+    let released = async || match service.app.inserts.n_acquired() {
+        0 => Ok(()),
+        n_acquired => Err(n_acquired),
+    };
+    task::wait::until(Duration::from_mins(1), released).await.unwrap();
+    assert_eq!(service.get(&service.reader, "/api/rows/?dataset=1").await.1["count"], 1);
 }
