@@ -89,7 +89,7 @@ pub(super) async fn get(
 }
 
 /// Reason for closing a stream after its key has lost access to the dataset, or the dataset was deleted.
-pub(super) const NO_ACCESS: &str = "the key can no longer read the dataset";
+pub(super) const NO_ACCESS: &str = "the dataset was deleted, or the key can no longer read it";
 
 /// Reason for closing a stream after the service lost track of the commits that follow.
 const LOST: &str = "the service has no record of the rows that follow; connect again with the id of \
@@ -103,6 +103,8 @@ struct Events {
     heartbeats: Interval,
     caller: KeyId,
     key: ApiKey,
+    /// True if the key is verified before rows are sent, not only at heartbeats.
+    verifies_rows: bool,
     app: App,
 }
 
@@ -119,7 +121,16 @@ impl Events {
         first.extend_from_slice(RETRY);
         let mut heartbeats = interval_at(Instant::now() + HEARTBEAT_EVERY, HEARTBEAT_EVERY);
         heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { first: Some(first.into()), has_ended: false, follow, heartbeats, caller, key, app }
+        Self {
+            first: Some(first.into()),
+            has_ended: false,
+            follow,
+            heartbeats,
+            caller,
+            key,
+            verifies_rows: true,
+            app,
+        }
     }
 
     /// Returns the next bytes to send. Returns `None` after the event with the reason for closing the
@@ -149,11 +160,7 @@ impl Events {
         select! {
             () = self.app.group.stopped() => Err("the service is stopping; connect again".to_owned()),
             _ = self.heartbeats.tick() => {
-                // Closes the stream if the key was revoked. If the accounts cannot be read at the moment,
-                // the stream remains open.
-                if let Ok(None) = self.app.gate.keys().verify(&self.key).await {
-                    return Err("the key is revoked".to_owned());
-                }
+                self.verify_key().await?;
                 // Loss of access to the dataset also closes the stream.
                 let which = DatasetRef::Id(self.follow.dataset);
                 if let Ok(None) = self.app.datasets.find_sight(self.caller, which).await {
@@ -164,7 +171,12 @@ impl Events {
                 Ok(render_event(EVENT_HEARTBEAT, &heartbeat).into())
             }
             rows = self.follow.next() => match rows {
-                Ok(Some(rows)) => Ok(rows),
+                Ok(Some(rows)) => {
+                    if self.verifies_rows {
+                        self.verify_key().await?;
+                    }
+                    Ok(rows)
+                }
                 Ok(None) => Err(NO_ACCESS.to_owned()),
                 Err(FollowEnd::CutOff(cut_off)) => {
                     let (id, lag_frames) = (self.follow.dataset, cut_off.lag_frames);
@@ -182,5 +194,16 @@ impl Events {
                 }
             },
         }
+    }
+
+    /// Checks that the key was not revoked. If the accounts cannot be read at the moment, the stream
+    /// remains open, and rows are sent without a check until the next heartbeat.
+    ///
+    /// # Errors
+    /// The reason for closing the stream.
+    async fn verify_key(&mut self) -> Result<(), String> {
+        let verified = self.app.gate.keys().verify(&self.key).await;
+        self.verifies_rows = verified.is_ok();
+        if matches!(verified, Ok(None)) { Err("the key is revoked".to_owned()) } else { Ok(()) }
     }
 }

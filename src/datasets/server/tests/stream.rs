@@ -157,6 +157,17 @@ async fn stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
 }
 
 #[tokio::test]
+async fn rows_are_not_sent_after_the_key_of_a_stream_is_revoked() {
+    let service = Service::with_bars(1).await;
+    let mut reader = Reader::open(&service).await;
+    assert_eq!(reader.next().await.unwrap().0, "connected");
+    assert_eq!(reader.minutes(1).await, [0]);
+    service.accounts.renew_key("reader").await.unwrap();
+    service.insert(vec![bar(1)]).await;
+    assert_eq!(reader.read_end().await, "the key is revoked");
+}
+
+#[tokio::test]
 async fn stream_ends_immediately_when_its_dataset_is_hidden_or_deleted() {
     for path in ["/api/datasets/1/tags/public/", "/api/datasets/1/"] {
         let service = Service::with_bars(1).await;
