@@ -28,6 +28,10 @@ pub(crate) const NAME_BYTES_MAX: usize = 200;
 /// them.
 pub(crate) const TEXT_BYTES_MAX: usize = 10_000;
 
+/// Maximum length in bytes of the description and all metadata fields of a dataset together. A page of
+/// datasets reads some hundred of them at once.
+const TEXTS_BYTES_MAX: usize = 64 * 1024;
+
 /// Maximum number of metadata fields of a dataset, and maximum number of its tags.
 pub(crate) const FIELDS_MAX: usize = 64;
 
@@ -98,8 +102,7 @@ impl Datasets {
 /// Checks the values of a dataset that is to be created.
 fn check(new: &NewDataset) -> Result<(), Invalid> {
     check_name("name", &new.name)?;
-    check_text("description", &new.description)?;
-    check_metadata(&new.metadata)?;
+    check_texts(&new.description, &new.metadata)?;
     if new.tags.len() > FIELDS_MAX {
         return Err(format!("a dataset has at most {FIELDS_MAX} tags").into());
     }
@@ -109,8 +112,15 @@ fn check(new: &NewDataset) -> Result<(), Invalid> {
     check_columns(&new.columns)
 }
 
-/// Checks the number, names and values of metadata fields, and the retention that they specify.
-fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Invalid> {
+/// Checks the description, the number, names and values of metadata fields, and the retention that they
+/// specify.
+fn check_texts(description: &str, metadata: &BTreeMap<String, String>) -> Result<(), Invalid> {
+    check_text("description", description)?;
+    let n_bytes = metadata.iter().map(|(field, value)| field.len() + value.len()).sum::<usize>();
+    if description.len() + n_bytes > TEXTS_BYTES_MAX {
+        let text = "description and metadata together must be at most";
+        return Err(format!("{text} {TEXTS_BYTES_MAX} bytes").into());
+    }
     if metadata.len() > FIELDS_MAX {
         return Err(format!("a dataset has at most {FIELDS_MAX} metadata fields").into());
     }

@@ -81,7 +81,8 @@ pub struct Listed {
     pub count: Option<u64>,
     /// True if this is the last page.
     pub is_last: bool,
-    /// Datasets of the page, in the order of the list.
+    /// Datasets of the page, in the order of the list. There are fewer than requested if their texts
+    /// exceed [`PAGE_TEXT_BYTES_MAX`](crate::store::PAGE_TEXT_BYTES_MAX).
     pub datasets: Vec<Dataset>,
 }
 

@@ -9,7 +9,7 @@ use tsdb::catalog::{Change, ColumnChange, DatasetChange, DatasetRef, Refusal};
 use tsdb::span::{Order, Span};
 use tsdb::store::{Count, OnRemoval, PageRead, Removed, RowDeletion, StoreError};
 
-use super::{check_columns, check_metadata, check_name, check_text};
+use super::{check_columns, check_name, check_texts};
 use crate::Datasets;
 use crate::error::{Invalid, OperationError, Result};
 
@@ -120,6 +120,5 @@ fn check_change(change: &Change, dataset: &Dataset) -> Result<(), Invalid> {
     let mut changed = dataset.clone();
     change.apply(&mut changed);
     check_name("name", &changed.name)?;
-    check_text("description", &changed.description)?;
-    check_metadata(&changed.metadata)
+    check_texts(&changed.description, &changed.metadata)
 }

@@ -14,12 +14,15 @@ use super::postgres::binary::Array;
 use super::session::{Row, Session, from_json, to_json};
 use super::tags::{attach, sought};
 use super::time::Time;
-use super::{Result, Sight, StoreError};
-use crate::catalog::{ColumnChange, DatasetChange, DatasetRef, NewDataset, Refusal};
+use super::{PAGE_TEXT_BYTES_MAX, Result, Sight, StoreError};
+use crate::catalog::{ColumnChange, DatasetChange, DatasetRef, Listed, NewDataset, Refusal};
 use crate::rollup::check_refold;
 
 /// Maximum number of datasets that an error about an ambiguous name lists.
 const SHARED_MAX: usize = 20;
+
+/// Number of datasets of a page that are read at once, which is the usual length of a page.
+const READ_AT_ONCE: usize = 250;
 
 /// Parts of the catalog that each engine implements differently.
 pub(super) trait CatalogSession: Session {
@@ -308,6 +311,28 @@ pub(super) async fn by_ids<S: CatalogSession>(s: &mut S, ids: &[i64]) -> Result<
         S::WANTED
     );
     s.all(&sql, &[&to_json(&ids)?], dataset_of).await
+}
+
+/// Returns a page of the datasets with these ids. It ends early if their texts exceed
+/// [`PAGE_TEXT_BYTES_MAX`]. `is_last` is true if no ids follow these.
+pub(super) async fn page_of<S: CatalogSession>(
+    s: &mut S,
+    ids: &[i64],
+    count: Option<u64>,
+    is_last: bool,
+) -> Result<Listed> {
+    let (mut datasets, mut n_bytes) = (Vec::new(), 0);
+    for ids in ids.chunks(READ_AT_ONCE) {
+        for dataset in by_ids(s, ids).await? {
+            if n_bytes > PAGE_TEXT_BYTES_MAX {
+                return Ok(Listed { count, is_last: false, datasets });
+            }
+            let texts = dataset.metadata.iter().map(|(field, value)| field.len() + value.len());
+            n_bytes += dataset.description.len() + texts.sum::<usize>();
+            datasets.push(dataset);
+        }
+    }
+    Ok(Listed { count, is_last, datasets })
 }
 
 /// Returns the dataset with the lowest id above `after`, or the first dataset if `after` is `None`.

@@ -380,3 +380,30 @@ async fn coverage_counts_the_rows_of_each_day() {
     let answer = service.get(&service.reader, "/api/datasets/9/coverage/").await;
     assert_eq!(answer, (404, refusal("dataset not found")));
 }
+
+#[tokio::test]
+async fn page_of_datasets_with_long_texts_ends_early() {
+    let service = Service::start().await;
+    let metadata = |n_bytes: usize| {
+        let value =
+            |n: usize| (n.to_string(), "x".repeat(n_bytes.saturating_sub(n * 9_000).min(9_000)));
+        (0..8).map(value).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    for batch in 0..6 {
+        let new = |n| json!({"name": format!("{batch}-{n}"), "metadata": metadata(60_000)});
+        let body = Value::Array((0..60).map(new).collect());
+        assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
+    }
+    let mut next = json!("/api/datasets/?limit=10000");
+    let mut lengths = Vec::new();
+    while let Some(path) = next.as_str() {
+        let (_, page) = service.get(&service.owner, path).await;
+        lengths.push(page["results"].as_array().unwrap().len());
+        next = page["next"].clone();
+    }
+    assert_eq!(lengths, [280, 80]);
+    let long = json!({"name": "long", "metadata": metadata(70_000)});
+    let (status, body) = service.post(&service.owner, "/api/datasets/", &long).await;
+    assert_eq!(status, 400, "{body}");
+    assert!(body["error"].as_str().unwrap().contains("at most 65536 bytes"), "{body}");
+}

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 
 use super::Result;
 use crate::catalog::{Filter, Listed, NewDataset};
-use crate::store::datasets::{CatalogSession, by_ids};
+use crate::store::datasets::{CatalogSession, by_ids, page_of};
 use crate::store::tags::sought;
 
 /// Finds the datasets that are visible to key `$1`, have the metadata fields `$2` with the values `$3`,
@@ -129,5 +129,5 @@ pub(super) async fn list(
         .await?;
     let count: u64 = unsigned(count)?;
     let is_last = skip.saturating_add(u64::try_from(limit).unwrap_or(u64::MAX)) >= count;
-    Ok(Listed { count: Some(count), is_last, datasets: by_ids(c, &ids).await? })
+    page_of(c, &ids, Some(count), is_last).await
 }

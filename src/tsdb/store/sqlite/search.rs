@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use super::postings::{self, Term};
 use super::{Result, catalog};
 use crate::catalog::{Filter, Listed};
-use crate::store::datasets::by_ids;
+use crate::store::datasets::page_of;
 use crate::store::session::ready;
 
 /// Maximum number of matches of a text after the page that are counted. If there are more, the result has
@@ -59,8 +59,7 @@ pub(super) fn list(
         }
     };
     let ids: Vec<i64> = found.page.into_iter().map(i64::from).collect();
-    let datasets = ready(by_ids(&mut &*connection, &ids))?;
-    Ok(Listed { count: found.count, is_last: found.is_last, datasets })
+    ready(page_of(&mut &*connection, &ids, found.count, found.is_last))
 }
 
 /// Returns the datasets that are visible to a key: its own datasets and all datasets with a tag that it
