@@ -7,8 +7,9 @@ pub fn line_of(text: &str, at: usize) -> usize {
 }
 
 /// Returns true if `letter` controls a terminal or affects adjacent characters instead of being visible:
-/// C0 and C1 controls, zero-width characters, line separators, direction marks and overrides, tags and
-/// annotations, and the byte order mark.
+/// C0 and C1 controls, line separators, annotations, and all characters that Unicode calls
+/// `Default_Ignorable_Code_Point`, such as zero-width characters, fillers, variation selectors, direction
+/// marks and tags.
 ///
 /// Services reject such characters in names and descriptions. Output of untrusted text escapes them.
 #[must_use]
@@ -16,14 +17,23 @@ pub fn is_unprintable(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,
-            '\u{61c}'
-                | '\u{180e}'
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{2069}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -38,13 +48,11 @@ mod tests {
 
     #[test]
     fn controls_and_invisible_characters_are_unprintable() {
-        let unprintable = "\0\u{1b}\n\t\u{7f}\u{80}\u{9b}\u{9f}\u{200b}\u{200d}\u{200f}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}\u{61c}\u{2028}\u{fff9}\u{e0041}";
+        let unprintable = "\0\u{1b}\n\t\u{7f}\u{80}\u{9b}\u{9f}\u{200b}\u{200d}\u{200f}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}\u{61c}\u{2028}\u{fff9}\u{e0041}\u{ad}\u{34f}\u{115f}\u{206a}\u{3164}\u{fe0f}\u{ffa0}\u{e0100}";
         for letter in unprintable.chars() {
             assert!(is_unprintable(letter), "{letter:?}");
         }
-        for letter in
-            " aé\u{a0}\u{200a}\u{2010}\u{202f}\u{205f}\u{206a}\u{301}\u{65e5}\u{1f980}".chars()
-        {
+        for letter in " aé\u{a0}\u{200a}\u{2010}\u{202f}\u{205f}\u{301}\u{65e5}\u{1f980}".chars() {
             assert!(!is_unprintable(letter), "{letter:?}");
         }
     }
