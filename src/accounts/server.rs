@@ -1,7 +1,7 @@
 //! HTTP API of the accounts, and the portal that uses it.
 //!
 //! A cookie contains the session's token. Changes requested by pages of other sites are rejected. In
-//! addition, every change requires a body of a type that a form on such a page cannot send.
+//! addition, every body must have a type that a form on such a page cannot send.
 
 mod attempts;
 mod error;
@@ -241,6 +241,18 @@ impl App {
         let found = self.accounts.session(&SessionToken::from_cookie(token)).await?;
         Ok(found.map(|(session, account)| SignedIn { session, account }))
     }
+}
+
+/// Returns the request if its body is declared as JSON.
+fn check_json(request: Request) -> Result<Request, ApiError> {
+    let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let name = media_type.to_ascii_lowercase();
+    if name != "application/json" && !(name.starts_with("application/") && name.ends_with("+json"))
+    {
+        return Err(ApiError::NOT_JSON);
+    }
+    Ok(request)
 }
 
 /// Returns the channel over which the browser sent a request: TLS if the browser or a proxy indicates

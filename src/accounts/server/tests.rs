@@ -80,6 +80,9 @@ impl Browser<'_> {
         if let Some(cookie) = &self.cookie {
             request = request.header(COOKIES, cookie);
         }
+        if !self.headers.iter().any(|(name, _)| *name == "content-type") {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
         for (name, value) in &self.headers {
             request = request.header(*name, *value);
         }
@@ -554,4 +557,18 @@ async fn health_and_metrics_of_the_accounts_service_need_no_key() {
     assert!(text.contains("\nprocess_start_time_seconds "), "{text}");
     std::fs::remove_file(folder.path().join("a.db")).unwrap();
     assert_eq!(get("/health").await.0, 503);
+}
+
+#[tokio::test]
+async fn body_that_a_form_can_send_is_rejected() {
+    let service = Service::start().await;
+    let mut browser = service.signed_up("ada").await;
+    let name = json!({"name": "form"});
+    for media_type in ["text/plain", "application/x-www-form-urlencoded", ""] {
+        browser.headers = vec![("content-type", media_type)];
+        let want = (415, refusal("content-type must be application/json"));
+        assert_eq!(browser.post("keys", &name).await, want, "{media_type}");
+    }
+    browser.headers = vec![("content-type", "application/json; charset=utf-8")];
+    assert_eq!(browser.post("keys", &name).await.0, 201);
 }
