@@ -115,7 +115,7 @@ pub struct UpdateDataset {
     pub metadata: BTreeMap<String, Option<String>>,
 }
 
-/// Body of `PUT /api/datasets/{id}/`. Omitted fields are cleared. Columns and tags are not changed.
+/// Body of `PUT /api/datasets/{id}/`. Omitted fields are cleared, but not `value_column` in the metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ReplaceDataset {
     /// New name, unique among its owner's datasets.

@@ -15,11 +15,25 @@ pub struct HeadError {
 /// Error of the dataset service: `{"details":null,"error":"…"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DatasetsError {
-    /// Problems of the rejected rows of an insert, as an extension. Null for all other errors.
-    #[schema(value_type = Option<RowRefusals>)]
+    /// Problems of the rejected rows of an insert, or the ids of the datasets that share a name, as
+    /// extensions. Null for all other errors.
+    #[schema(value_type = Option<ErrorDetails>)]
     pub details: Option<serde_json::Value>,
     /// Description of the problem. Ends with the kind of the error, such as `…: bad request`.
     pub error: String,
+}
+
+/// Details of an error of the dataset service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ErrorDetails {
+    /// Details of a 400 for rejected rows.
+    Rows(RowRefusals),
+    /// Details of a 409 for a name that several visible datasets have.
+    SharedName {
+        /// Ids of these datasets.
+        dataset_ids: Vec<i64>,
+    },
 }
 
 /// Error of the dataset service for a missing API key: `{"error":"Missing API key"}`.

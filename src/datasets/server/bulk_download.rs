@@ -48,13 +48,12 @@ const SPOOLED_ROWS_MAX: u64 = 500_000;
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
 pub(super) struct InForm {
-    /// Format of the rows.
     #[param(schema_with = outputs)]
     output: Option<String>,
 }
 
 fn outputs() -> Object {
-    one_of(Output::VARIANTS)
+    one_of(Output::VARIANTS, "Format of the rows.")
 }
 
 /// Reads a whole range in one response.

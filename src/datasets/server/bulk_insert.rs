@@ -58,14 +58,14 @@ const MORE_TIMES: usize = 8;
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what the handler reads")]
 pub(super) struct InMode {
-    /// Effect of a row on the stored row with the same timestamp: it replaces that row, or, for at
-    /// most 10 000 rows, changes only the columns that it names.
     #[param(schema_with = modes)]
     mode: Option<String>,
 }
 
 fn modes() -> Object {
-    one_of(&["replace", "merge"])
+    let about = "Effect of a row on the stored row with the same timestamp: it replaces that row, or, for \
+        at most 10 000 rows, changes only the columns that it names.";
+    one_of(&["replace", "merge"], about)
 }
 
 /// Inserts rows into a dataset that the key owns: all rows of the body, or none.

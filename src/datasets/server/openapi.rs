@@ -126,10 +126,6 @@ pub(super) struct InColumns {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
 pub(super) struct InExtras {
-    /// Inserts a bucket at each step without rows, from the first to the last bucket of the range,
-    /// with a volume and a count of 0. `null` has no prices, `previous` has the previous close as all
-    /// four prices, and `linear` the value between the closes before and after the gap. `count`,
-    /// `limit` and `offset` include these buckets.
     #[param(schema_with = fills)]
     fill: Option<String>,
     /// Adds `complete` to each bucket: true if its end is not later than the service's clock.
@@ -142,7 +138,12 @@ pub(super) struct InExtras {
 }
 
 fn fills() -> Object {
-    one_of(Fill::VARIANTS)
+    let about = "Inserts a bucket at each step without rows, from the first to the last bucket with \
+        rows in the range, with a volume and a count of 0. Steps before and after these are not \
+        filled. `none` inserts no buckets, `null` has no prices, `previous` has the previous close \
+        as all four prices, and `linear` the value between the closes before and after the gap. \
+        `count`, `limit` and `offset` include these buckets.";
+    one_of(Fill::VARIANTS, about)
 }
 
 /// Commit that the caller has seen.
@@ -200,13 +201,16 @@ pub(super) struct NamedTag {
     tag_name: String,
 }
 
-/// Returns the schema of a text with a fixed set of values, the first of which is the default.
-pub(super) fn one_of(texts: &[&str]) -> Object {
+/// Returns the schema of a text with a fixed set of values, the first of which is the default. The
+/// description `about` is part of the schema, since utoipa ignores the comment of a parameter with a
+/// custom schema.
+pub(super) fn one_of(texts: &[&str], about: &str) -> Object {
     let default = texts.first().map(|first| json!(first));
     ObjectBuilder::new()
         .schema_type(Type::String)
         .enum_values(Some(texts.iter().copied()))
         .default(default)
+        .description(Some(about))
         .build()
 }
 

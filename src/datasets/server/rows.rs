@@ -34,13 +34,12 @@ pub(super) struct PagePosition {
     /// combined with `offset`.
     #[param(format = DateTime)]
     after: Option<String>,
-    /// Oldest first, or newest first.
     #[param(schema_with = orders)]
     ordering: Option<String>,
 }
 
 fn orders() -> Object {
-    one_of(&["timestamp", "-timestamp"])
+    one_of(&["timestamp", "-timestamp"], "Oldest first, or newest first.")
 }
 
 /// Reads rows or buckets, page by page.
