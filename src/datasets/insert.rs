@@ -39,7 +39,8 @@ use wire::datasets::BulkInsertText;
 use self::column_builder::ColumnBuilder;
 use crate::append::{CELLS_MAX, ROWS_MAX, TOO_MANY};
 use crate::catalog::check_columns;
-use crate::error::{OperationError, Result};
+use crate::error::{Invalid, OperationError, Result};
+use crate::query::params::{NO_DATASET, TWO_DATASETS};
 use crate::{Datasets, run_blocking};
 
 /// First bytes of a Parquet file.
@@ -201,8 +202,7 @@ fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBat
     } else {
         (batch.dataset.clone(), text)
     };
-    let dataset = dataset
-        .ok_or_else(|| OperationError::Malformed { reason: "dataset is missing".to_owned() })?;
+    let dataset = dataset.ok_or_else(|| Invalid::from(NO_DATASET))?;
     let Sight { dataset, is_owner, columns, .. } =
         store.sight(Some(key), &dataset)?.ok_or(OperationError::NotFound)?;
     if !is_owner {
@@ -243,16 +243,18 @@ fn parse_json_body<'a>(
     }
     let body: BulkInsertText<'_> = serde_json::from_str(text)
         .map_err(|error| OperationError::Malformed { reason: format!("invalid JSON: {error}") })?;
-    let named = match body.dataset {
-        Some(number) => {
+    let named = match (body.dataset, body.dataset_name) {
+        (Some(_), Some(_)) => return Err(Invalid::from(TWO_DATASETS).into()),
+        (Some(number), None) => {
             let id = DatasetId::new(number).ok_or(OperationError::NotFound)?;
             Some(DatasetRef::Id(id))
         }
-        None => dataset.cloned(),
+        (None, Some(name)) => Some(DatasetRef::Name(name.into_owned())),
+        (None, None) => dataset.cloned(),
     };
     if dataset.is_some() && named.as_ref() != dataset {
-        let reason = "body and query must name the same dataset by its number".to_owned();
-        return Err(OperationError::Malformed { reason });
+        let reason = "body and query must name the same dataset, both by its id or by its name";
+        return Err(OperationError::Malformed { reason: reason.to_owned() });
     }
     Ok((named, body.rows.get()))
 }

@@ -1,5 +1,6 @@
 //! Bodies of the dataset service's API: datasets, columns, rows, tags and stream events.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use model::dataset::{Column, Dataset, DatasetId, Dtype};
@@ -293,10 +294,13 @@ pub struct BulkInsert {
 }
 
 /// Body of `POST /api/rows/bulk_insert/` before its rows are parsed.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct BulkInsertText<'a> {
-    /// Id of the dataset. It can be omitted if the query contains it.
+    /// Id of the dataset. It can be omitted if the name is given, or if the query contains either.
     pub dataset: Option<i64>,
+    /// Name of the dataset.
+    #[serde(borrow)]
+    pub dataset_name: Option<Cow<'a, str>>,
     /// Rows as JSON text.
     #[serde(borrow)]
     pub rows: &'a RawValue,

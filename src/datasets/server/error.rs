@@ -90,6 +90,9 @@ const fn denied(status: StatusCode, text: &'static str) -> ApiError {
 pub(super) const KEY_INVALID: ApiError = denied(StatusCode::UNAUTHORIZED, "Invalid API key");
 /// No route exists for the path of the request.
 pub(super) const NO_PATH: ApiError = denied(StatusCode::NOT_FOUND, "path not found");
+/// No route exists for the path of the request, which has no slash at the end.
+pub(super) const NO_SLASH: ApiError =
+    denied(StatusCode::NOT_FOUND, "path not found; a path of the API ends in a slash");
 /// The decoded path of the request is not valid UTF-8.
 pub(super) const PATH_NO_TEXT: ApiError =
     denied(StatusCode::BAD_REQUEST, "path is not valid UTF-8");

@@ -57,10 +57,13 @@ fn document() -> Value {
         examples: EXAMPLES,
     };
     let mut document = describe::<DatasetsError, KeyError>(api, &about);
-    // The schema does not require `dataset` in the body, since the query can name it instead.
+    // The schema does not require `dataset` in the body, since the query or a name can replace it.
     let insert = &mut document["components"]["schemas"]["BulkInsert"];
     insert["required"] = json!(["rows"]);
     insert["properties"]["dataset"]["type"] = json!(["integer", "null"]);
+    let description = "Name of the dataset, in place of its id.";
+    insert["properties"]["dataset_name"] =
+        json!({"type": ["string", "null"], "description": description});
     document
 }
 

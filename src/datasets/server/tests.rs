@@ -275,6 +275,8 @@ async fn unknown_paths_and_methods_are_rejected_with_the_common_error_body() {
         service.get(&service.owner, "/api/nothing/").await,
         (404, refusal("path not found"))
     );
+    let want = refusal("path not found; a path of the API ends in a slash");
+    assert_eq!(service.get(&service.owner, "/api/datasets").await, (404, want));
     let answer = service.post(&service.owner, "/api/tags/", &json!({})).await;
     assert_eq!(answer, (405, refusal("method not allowed")));
     let answer = service.post("", "/health", &json!({})).await;

@@ -150,6 +150,14 @@ async fn body_and_query_must_name_the_same_dataset() {
         let path = format!("{PATH}?{query}");
         assert_eq!(service.post(&service.owner, &path, &body).await.0, status, "{query}");
     }
+    let by_name = json!({"dataset_name": "btc", "rows": [bar(0)]});
+    for (query, status) in [("", 201), ("dataset_name=btc", 201), ("dataset=1", 400)] {
+        let path = format!("{PATH}?{query}");
+        assert_eq!(service.post(&service.owner, &path, &by_name).await.0, status, "{query}");
+    }
+    let nowhere = json!({"rows": [bar(0)]});
+    let want = refusal("one of dataset or dataset_name is required: bad request");
+    assert_eq!(service.post(&service.owner, PATH, &nowhere).await, (400, want));
     service.post(&service.owner, "/api/datasets/", &json!({"name": "other"})).await;
     let answer = service.post(&service.owner, &format!("{PATH}?dataset=2"), &body).await;
     assert_eq!(answer.0, 400, "{answer:?}");
@@ -360,7 +368,7 @@ async fn body_that_does_not_fit_query_or_headers_is_rejected() {
     };
     check("?dataset=1", &[CSV], b"open\n1\n", "the header has no timestamp").await;
     check("", &[CSV], b"timestamp\n", "one of dataset or dataset_name is required").await;
-    check("", &[], b"{\"rows\":[]}", "dataset is missing").await;
+    check("", &[], b"{\"rows\":[]}", "one of dataset or dataset_name is required").await;
     check("", &[], b"{\"dataset\":1,\"rows\":[}", "invalid JSON: ").await;
     check("", &[], b"{\"dataset\":1,\"rows\":{}}", "rows must be a list").await;
     check("?dataset=1", &[NDJSON], b"\xff", "not valid UTF-8 at byte 0").await;
