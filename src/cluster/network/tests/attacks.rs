@@ -161,12 +161,11 @@ async fn unfinished_messages_are_limited_and_complete_messages_arrive() {
     group.shutdown().await;
 }
 
-/// Connects to `network` without a swarm and returns the muxer.
-async fn muxer(network: &Network) -> StreamMuxerBox {
-    let keys = libp2p::identity::Keypair::generate_ed25519();
+/// Connects to `network` with these keys, without a swarm, and returns the muxer.
+pub(super) async fn muxer(network: &Network, keys: &Identity) -> StreamMuxerBox {
     let mut transport = libp2p::tcp::tokio::Transport::default()
         .upgrade(Version::V1)
-        .authenticate(libp2p::noise::Config::new(&keys).unwrap())
+        .authenticate(libp2p::noise::Config::new(keys.keypair()).unwrap())
         .multiplex(libp2p::yamux::Config::default())
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
         .boxed();
@@ -183,7 +182,7 @@ async fn peer_that_fills_memory_with_unaccepted_streams_is_banned() {
     let (head, mut at_head) = guarded(&group, allowances, vec![]).await;
     let (good, _at_good) = node(&group, vec![boot_node(&head)]).await;
     connected(&mut at_head, good.peer_id()).await;
-    let mut attacker = muxer(&head).await;
+    let mut attacker = muxer(&head, &Identity::random()).await;
     let newcomer = |event| if let Event::Connected(peer) = event { Some(peer) } else { None };
     let bad = next(&mut at_head, newcomer).await;
     // As many streams as can be negotiated at a time stop in the middle of the negotiation. Therefore,
