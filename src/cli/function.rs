@@ -276,7 +276,7 @@ fn warn_without_workers(nodes: &[NodeBody], subgroup: Option<&str>) -> Option<St
         return None;
     }
     let group = subgroup.map_or_else(String::new, |name| format!(" of subgroup {name}"));
-    Some(format!("no worker{group} is connected: only the head has the function"))
+    Some(format!("no worker{group} is connected to this head"))
 }
 
 async fn evict(id: Option<FunctionId>, backend: BackendFlags) -> anyhow::Result<()> {

@@ -46,11 +46,11 @@ use crate::{Datasets, run_blocking};
 /// First bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// Number of bytes of a body for which a cell of its rows can be kept in memory. A text has more bytes
-/// for each number, unless most values are missing.
-const CELL_BYTES: usize = 4;
+/// Number of bytes of a body for which a cell of its rows can be kept in memory. A number in a text has
+/// at least as many bytes with its separator.
+const CELL_BYTES: usize = 2;
 
-/// Number of cells that every body can have, so that a short body seldom needs a second attempt.
+/// Number of cells that every body can have. Short bodies seldom need a second attempt then.
 const CELLS_MIN: usize = 4096;
 
 /// Maximum number of attempts to insert a batch while another request is inserting it.

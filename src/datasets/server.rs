@@ -269,9 +269,11 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         .with_state(Arc::clone(&app));
     let open = gate.options().hosts.wrap(open, error::refusal);
     let keyed = check_names(keyed_api().split_for_parts())
-        .fallback(async |uri: Uri| {
-            if uri.path().ends_with('/') { error::NO_PATH } else { error::NO_SLASH }
-        })
+        .fallback(
+            async |uri: Uri| {
+                if uri.path().ends_with('/') { error::NO_PATH } else { error::NO_SLASH }
+            },
+        )
         .method_not_allowed_fallback(async || error::NO_METHOD)
         .layer(DefaultBodyLimit::max(SMALL_BODY_BYTES_MAX))
         .with_state(app);

@@ -120,8 +120,8 @@ pub struct Sight {
 }
 
 /// Approximate maximum number of bytes of text in a page of rows or datasets. A page of rows can exceed
-/// it by one chunk.
-/// Without this limit, ten thousand rows of the longest texts would need ten times as much memory.
+/// it by one chunk. Without this limit, ten thousand rows of the longest texts would need ten times as
+/// much memory.
 pub const PAGE_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Rows committed after a certain row.

@@ -91,7 +91,8 @@ pub struct CreateDataset {
     /// Human-readable description.
     #[serde(default)]
     pub description: String,
-    /// User-defined fields, such as `ticker` or `source`.
+    /// User-defined fields, such as `ticker` or `source`, at most 64. With the description, they have at
+    /// most 65 536 bytes.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
     /// Columns in order. More can be added later.

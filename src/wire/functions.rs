@@ -229,7 +229,7 @@ pub struct Outcome {
     pub exit_code: i32,
 }
 
-/// Peers that executed a function.
+/// Peers that took part in an execution, including those without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ClusterBody {
     /// Ids of the workers' nodes.

@@ -92,9 +92,9 @@ fn installing_in_a_group_without_connected_workers_gives_a_warning() {
     };
     let nodes =
         [node("head", true, "gpu"), node("worker", true, "cpu"), node("worker", false, "gpu")];
-    let want = "no worker of subgroup gpu is connected: only the head has the function";
+    let want = "no worker of subgroup gpu is connected to this head";
     assert_eq!(warn_without_workers(&nodes, Some("gpu")).as_deref(), Some(want));
-    let want = "no worker is connected: only the head has the function";
+    let want = "no worker is connected to this head";
     assert_eq!(warn_without_workers(&nodes[..1], None).as_deref(), Some(want));
     for subgroup in [None, Some("cpu"), Some("blockless/b7s/general")] {
         assert_eq!(warn_without_workers(&nodes, subgroup), None);

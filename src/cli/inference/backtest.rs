@@ -107,20 +107,7 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let topic = read_topic(&command.topic)?;
     topic.check().context("invalid topic")?;
     let group = Group::default();
-    let mut models: Vec<Arc<dyn Model>> = Vec::new();
-    for text in &command.models {
-        let model = command_model(text, &group)?;
-        if models.iter().any(|other| other.name() == model.name) {
-            bail!("model {} is given more than once; use another name", model.name);
-        }
-        models.push(Arc::new(model));
-    }
-    if !command.no_baselines {
-        models.extend(baselines(&topic));
-    }
-    if models.is_empty() {
-        bail!("no model to test\nhint: pass --model NAME=COMMAND, or omit --no-baselines");
-    }
+    let models = models(&command, &topic, &group)?;
     let service = command.connection.connect().await?;
     let of_topic = topic.predictor.as_ref().and_then(|predictor| predictor.n_rows);
     let n_rows = command.rows.or(of_topic).unwrap_or(N_ROWS);
@@ -170,6 +157,32 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!("{}", no_result(&report))
+}
+
+/// Returns the models to test, including the baselines.
+///
+/// # Errors
+/// If a model is invalid, two models have the same name, or there are no models.
+fn models(
+    command: &BacktestCommand,
+    topic: &Topic,
+    group: &Group,
+) -> anyhow::Result<Vec<Arc<dyn Model>>> {
+    let mut models: Vec<Arc<dyn Model>> = Vec::new();
+    for text in &command.models {
+        let model = command_model(text, group)?;
+        if models.iter().any(|other| other.name() == model.name) {
+            bail!("model {} is given more than once; use another name", model.name);
+        }
+        models.push(Arc::new(model));
+    }
+    if !command.no_baselines {
+        models.extend(baselines(topic));
+    }
+    if models.is_empty() {
+        bail!("no model to test\nhint: pass --model NAME=COMMAND, or omit --no-baselines");
+    }
+    Ok(models)
 }
 
 /// Returns the reason why the network learned from no epoch.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use model::count::counted;
-use model::topic::Address;
+use model::topic::{Address, TopicId};
 use serde::Serialize;
 use wire::inference::network::{RelearnedBody, TopicBatch, TopicSettings};
 use wire::inference::{TopicList, TopicSummary};
@@ -140,19 +140,8 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
         TopicsCommand::Relearn { topic, from } => {
             let (topic, service) = topic.connect().await?;
             let relearned = service.relearn(topic, from).await;
-            let RelearnedBody { n_epochs, n_changed, n_kept } =
-                relearned.with_context(|| format!("cannot relearn topic {topic}"))?;
-            let epochs = counted(n_epochs, "epoch");
-            let kept = match n_kept {
-                0 => String::new(),
-                n => format!(
-                    "; {} kept the earlier ground truth, which the dataset lacks now",
-                    counted(n, "epoch")
-                ),
-            };
-            output::print(&format!(
-                "learned from {epochs} of topic {topic} again, {n_changed} of which changed{kept}"
-            ))
+            let relearned = relearned.with_context(|| format!("cannot relearn topic {topic}"))?;
+            output::print(&relearned_text(topic, &relearned))
         }
         TopicsCommand::Delete(topic) => {
             let (topic, service) = topic.connect().await?;
@@ -163,6 +152,19 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
         TopicsCommand::Pause(topic) => set_active(topic, false).await,
         TopicsCommand::Resume(topic) => set_active(topic, true).await,
     }
+}
+
+fn relearned_text(topic: TopicId, relearned: &RelearnedBody) -> String {
+    let RelearnedBody { n_epochs, n_changed, n_kept } = *relearned;
+    let epochs = counted(n_epochs, "epoch");
+    let kept = match n_kept {
+        0 => String::new(),
+        n => {
+            let epochs = counted(n, "epoch");
+            format!("; {epochs} kept the earlier ground truth, which the dataset lacks now")
+        }
+    };
+    format!("learned from {epochs} of topic {topic} again, {n_changed} of which changed{kept}")
 }
 
 /// Parses a horizon. Returns it with its text.

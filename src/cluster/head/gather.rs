@@ -32,6 +32,9 @@ use crate::message::{Code, NodeResult, Signed};
 use crate::network::ExchangeError;
 use crate::peers::WorkProtocol;
 
+/// Time to send an order and to receive its result, in addition to the run time that a request limits.
+const TRANSFER_WITHIN: Duration = Duration::from_secs(5);
+
 /// Outcome of the work orders.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -220,9 +223,7 @@ impl Work<'_> {
                 if head.context.peers.work_protocol(peer) == WorkProtocol::Line
                     && head.context.peers.offer(peer).functions.contains(&order.function) =>
             {
-                // The same reserve as between the default limits of a worker and a head.
-                let within = Duration::from_millis(run_time_ms) + Duration::from_secs(2);
-                within.min(head.response_within)
+                (Duration::from_millis(run_time_ms) + TRANSFER_WITHIN).min(head.response_within)
             }
             _ => head.response_within,
         }

@@ -115,10 +115,18 @@ impl Datasets {
     }
 }
 
-/// Checks the values that `dataset` will have after `change`.
+/// Checks the values that change. Other stored values can be older than the rules for them.
 fn check_change(change: &Change, dataset: &Dataset) -> Result<(), Invalid> {
     let mut changed = dataset.clone();
     change.apply(&mut changed);
-    check_name("name", &changed.name)?;
+    if changed.name != dataset.name {
+        check_name("name", &changed.name)?;
+    }
+    if changed.description == dataset.description {
+        if changed.metadata == dataset.metadata {
+            return Ok(());
+        }
+        changed.description.clear();
+    }
     check_texts(&changed.description, &changed.metadata)
 }

@@ -50,7 +50,7 @@ const PAGES_TIMES: usize = 4;
 const PAGES_BYTES_MIN: usize = 1024 * 1024;
 
 /// Factor by which the memory for a body grows with each attempt to insert it. Each failed attempt stops
-/// early, so that all of them together take a fraction of the last one.
+/// early. All of them together take a fraction of the time of the last one.
 const MORE_TIMES: usize = 8;
 
 /// Mode of an insert.
@@ -87,8 +87,8 @@ fn modes() -> Object {
 /// a 409 with `Retry-After`. Rejected requests are not kept.
 ///
 /// Timestamps are in the years 0 to 9999, up to 9999-12-29. A text has at most 10 000 bytes, and
-/// all texts of a row have at most 16 384. A request has at most
-/// 100 000 rows, and its rows times the columns of the dataset are at most 10 000 000.
+/// all texts of a row have at most 16 384. A request has at most 100 000 rows, and its rows times the
+/// columns of the dataset are at most 10 000 000.
 #[utoipa::path(post, path = paths::ROWS_BULK_INSERT, operation_id = "insert_rows", tag = "producing",
     params(WhichDataset, InMode, ("Content-Encoding" = Option<String>, Header,
         pattern = "^(identity|gzip|zstd)$", description = "Compression of the body, if any."),
@@ -158,6 +158,9 @@ async fn insert_to_end(
                 {
                     let more = batch.bytes_max.max(PERMIT_BYTES) * MORE_TIMES;
                     batch.bytes_max = more.min(BODY_BYTES_MAX);
+                    // Returns the permits first: two inserts that wait for more while they hold some
+                    // would wait for each other.
+                    (limited.permit, limited.n_bytes) = (app.inserts.empty_permit(key), 0);
                 }
                 inserted => return Ok(inserted?),
             }

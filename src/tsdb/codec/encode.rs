@@ -57,24 +57,37 @@ fn put_series(body: &mut Vec<u8>, series: &Series, rows: Range<usize>, packing: 
     let dtype = dtype_of(series.dtype());
     match series {
         Series::Float(values) => {
-            put_column(body, dtype, (values, rows, packing), |to, values, packing| {
+            let values = values.get(rows).unwrap_or_default();
+            let packing = packing_of(values, packing);
+            put_column(body, dtype, values, |to, values| {
                 put_floats(to, &filled(values, 0.0), packing);
             });
         }
         Series::Integer(values) => {
-            put_column(body, dtype, (values, rows, packing), |to, values, packing| {
+            let values = values.get(rows).unwrap_or_default();
+            let packing = packing_of(values, packing);
+            put_column(body, dtype, values, |to, values| {
                 put_numbers(to, &filled(values, 0), packing);
             });
         }
         Series::Boolean(values) => {
-            put_column(body, dtype, (values, rows, packing), |to, values, _| {
+            put_column(body, dtype, values.get(rows).unwrap_or_default(), |to, values| {
                 put_bits(to, values, |value| value.unwrap_or_default());
             });
         }
         Series::String(texts) => {
-            put_column(body, dtype, (texts, rows, packing), put_strings);
+            put_column(body, dtype, texts.get(rows).unwrap_or_default(), |to, texts| {
+                put_strings(to, texts, packing);
+            });
         }
     }
+}
+
+/// Returns the packing of a column. Mostly missing values, which repeat the previous value, are always
+/// compressed.
+fn packing_of<T>(values: &[Option<T>], packing: Packing) -> Packing {
+    let n_present = values.iter().flatten().count();
+    if n_present * 2 < values.len() { Packing::Small } else { packing }
 }
 
 fn put_strings(to: &mut Vec<u8>, texts: &[Option<Box<str>>], packing: Packing) {
@@ -123,16 +136,13 @@ fn micros(timestamps: &[Timestamp], rows: &Range<usize>) -> Vec<i64> {
 fn put_column<T>(
     to: &mut Vec<u8>,
     dtype: u8,
-    (values, rows, packing): (&[Option<T>], Range<usize>, Packing),
-    payload: impl FnOnce(&mut Vec<u8>, &[Option<T>], Packing),
+    values: &[Option<T>],
+    payload: impl FnOnce(&mut Vec<u8>, &[Option<T>]),
 ) {
-    let values = values.get(rows).unwrap_or_default();
-    let (presence, packing) = match values.iter().flatten().count() {
-        0 => (0, packing),
-        n if n == values.len() => (1, packing),
-        // Compresses a column of mostly missing values, which repeat the previous value.
-        n if n * 2 < values.len() => (2, Packing::Small),
-        _ => (2, packing),
+    let presence = match values.iter().flatten().count() {
+        0 => 0,
+        n if n == values.len() => 1,
+        _ => 2,
     };
     to.extend_from_slice(&[presence, dtype]);
     put_long(to, |to| {
@@ -140,7 +150,7 @@ fn put_column<T>(
             put_bits(to, values, Option::is_some);
         }
         if presence != 0 {
-            payload(to, values, packing);
+            payload(to, values);
         }
     });
 }

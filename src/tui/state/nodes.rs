@@ -370,13 +370,13 @@ impl Nodes {
         self.heads.iter().filter_map(move |head| Some(&head.tracks.get(peer_id)?.activity))
     }
 
-    /// Records that each peer in the response of an execution has returned a result.
+    /// Records the peers that returned a result to an execution.
     pub(crate) fn saw(&mut self, response: &ExecuteResponse, now: Timestamp) {
         let agreed = match &*response.results {
             [first, second, ..] if first.peers.len() == second.peers.len() => None,
             groups => groups.first().map(|group| &group.peers),
         };
-        for peer_id in &response.cluster.peers {
+        for peer_id in response.results.iter().flat_map(|group| &group.peers) {
             let seen = self.seen.entry(peer_id.clone()).or_insert_with(|| Node {
                 peer_id: peer_id.clone(),
                 role: Some("worker".to_owned()),

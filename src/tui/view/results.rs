@@ -191,8 +191,13 @@ fn sentence(response: &ExecuteResponse, hidden: (usize, usize), theme: &Theme) -
         (above, below) => return (format!("{few} · {above} more ↑ {below} ↓"), theme.warn),
     }
     let code = response.results.first().map_or(0, |group| group.result.exit_code);
+    let n_results = n - without_result(response).len();
     match (n_groups, n, code) {
         (0, ..) => ("no results".to_owned(), theme.warn),
+        (1, ..) if n_results < n => {
+            let peers = format::counted(n, "peer");
+            (format!("{n_results} of {peers} returned a result"), theme.warn)
+        }
         (1, 1, 0) => ("1 peer took part".to_owned(), theme.muted),
         (1, 1, _) => (format!("1 peer took part: exit {code}"), theme.down),
         (1, _, 0) => (format!("{n} peers took part, and all agree"), theme.up),

@@ -169,7 +169,7 @@ async fn frozen_worker_delays_a_request_by_little_more_than_the_time_limit_of_th
     until(WITHIN, look).await.unwrap();
 
     forwarder.freeze_after(0);
-    let answer = cluster.execute(asked).await;
+    let answer = timeout(WITHIN, cluster.execute(asked)).await.unwrap();
     assert_eq!(answer["code"], "204", "{answer}");
     let want = format!("{} did not respond in time", worker.peer_id());
     assert!(answer["message"].as_str().unwrap().ends_with(&want), "{answer}");

@@ -24,8 +24,8 @@ pub struct EpochTable<'a> {
     forecasters: Vec<&'a Address>,
     /// Value of each actor by label and position.
     values: Vec<Vec<f64>>,
-    /// Range of these values by label. Unlimited in the generation of 2024, whose implied values can be
-    /// outside the range of the inferences.
+    /// Range of these values by label. Unlimited in the generation of 2024, in which implied values can
+    /// be outside the range of the inferences.
     ranges: Vec<RangeInclusive<f64>>,
 }
 

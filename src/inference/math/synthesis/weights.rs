@@ -138,8 +138,8 @@ pub fn range(values: &[f64]) -> RangeInclusive<f64> {
 }
 
 /// Returns the weighted mean of values within `range`, from their weighted sum and the sum of their
-/// weights. As on the chain, a `weight` below `weight_min` is replaced with it, so that the mean is closer
-/// to 0. Otherwise the mean is within the range, despite rounding errors.
+/// weights. As on the chain, a `weight` below `weight_min` is replaced with it, which moves the mean
+/// towards 0. Otherwise the mean is within the range, despite rounding errors.
 pub fn mean_within(range: &RangeInclusive<f64>, sum: f64, weight: f64, weight_min: f64) -> f64 {
     let mean = sum / weight.max(weight_min);
     if weight < weight_min || range.is_empty() {

@@ -71,7 +71,7 @@ fn invalid_labels_and_sums_are_rejected() {
     check(1, &[("up", "0.5"), ("UP", "0.5")], twice);
     check(1, &[("up", "0")], Err("all values are the default"));
     let exact = Topic { unity_tolerance: Some(0.0), ..test_topics().remove(1) };
-    let tenths = payload(&[("up", "0.1"), ("down", "0.7"), ("flat", "0.2")]);
+    let tenths = payload(&[("down", "0.7"), ("flat", "0.2"), ("up", "0.1")]);
     let worker = "allo1me".parse().unwrap();
     assert!(Submission::checked(&exact, worker, None, tenths).is_ok(), "rounding is tolerated");
     let off = "require_unity violated: sum=0.5 tol=0.000001";
