@@ -24,10 +24,6 @@ use crate::{Datasets, metrics};
 /// Maximum number of rows of an append, which are held in memory and stored in one transaction.
 pub(crate) const ROWS_MAX: usize = 100_000;
 
-/// Maximum number of cells of an append: rows times columns. In memory, each has 16 bytes, even if its
-/// value is missing.
-pub(crate) const CELLS_MAX: usize = 10_000_000;
-
 /// Error for an append with more than [`ROWS_MAX`] rows.
 pub(crate) const TOO_MANY: OperationError =
     OperationError::TooMany { n_max: ROWS_MAX, done: "inserted" };

@@ -8,11 +8,16 @@ use tsdb::catalog::Refusal;
 use tsdb::store::StoreError;
 use wire::datasets::RowRefusals;
 
-use crate::append::CELLS_MAX;
-use crate::server::BODY_BYTES_MAX;
-
 /// Result of an operation on the catalog or on the rows of datasets.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
+
+/// Maximum number of cells of an append: rows times columns. In memory, each has 16 bytes, even if its
+/// value is missing.
+pub(crate) const CELLS_MAX: usize = 10_000_000;
+
+/// Maximum length of a request body, about twice the length of a body with 100 000 rows of seven
+/// columns.
+pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Error for an invalid query, text, name, list or column. The message names the invalid input and the
 /// expected form.

@@ -37,9 +37,9 @@ use tsdb::store::{AppendMode, Appended, Sight, Store};
 use wire::datasets::BulkInsertText;
 
 use self::column_builder::ColumnBuilder;
-use crate::append::{CELLS_MAX, ROWS_MAX, TOO_MANY};
+use crate::append::{ROWS_MAX, TOO_MANY};
 use crate::catalog::check_columns;
-use crate::error::{Invalid, OperationError, Result};
+use crate::error::{CELLS_MAX, Invalid, OperationError, Result};
 use crate::query::params::{NO_DATASET, TWO_DATASETS};
 use crate::{Datasets, run_blocking};
 

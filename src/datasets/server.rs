@@ -53,15 +53,12 @@ use self::error::ApiError;
 use self::status::Health;
 use crate::archive::{self, ArchiveStorage};
 use crate::download_cache::DownloadCache;
+use crate::error::BODY_BYTES_MAX;
 use crate::key_limit::KeyLimit;
 use crate::query::params::Params;
 use crate::source::load::{self, LoadOptions};
 use crate::source::market::{self, MarketOptions};
 use crate::{Datasets, ReadOptions, replicas, retention, run_blocking};
-
-/// Maximum length of a request body, about twice the length of a body with 100 000 rows of seven
-/// columns.
-pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Maximum length of a body without rows, enough for a thousand datasets with long descriptions. Such a
 /// body is parsed on a thread that also serves other requests.

@@ -91,8 +91,7 @@ pub struct CreateDataset {
     /// Human-readable description.
     #[serde(default)]
     pub description: String,
-    /// User-defined fields, such as `ticker` or `source`, at most 64. With the description, they have at
-    /// most 65 536 bytes.
+    /// At most 64 user-defined fields, such as `ticker`, with at most 65 536 bytes with the description.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
     /// Columns in order. More can be added later.

@@ -21,8 +21,8 @@ use tsdb::catalog::COLUMNS_MAX;
 use tsdb::store::AppendMode;
 use wire::datasets::{RowRefusal, RowRefusals};
 
-use crate::append::{CELLS_MAX, REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows};
-use crate::error::{OperationError, Result};
+use crate::append::{REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows};
+use crate::error::{CELLS_MAX, OperationError, Result};
 
 /// Reason for rejecting two rows with timestamps that are equal only after truncation to microseconds.
 const SAME_MICROSECOND: &str = "is in the same microsecond as that of another row";

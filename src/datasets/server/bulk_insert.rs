@@ -28,8 +28,8 @@ use wire::paths::{self, IDEMPOTENCY_KEY_HEADER};
 use super::error::{CROWDED, Result, STALLED};
 use super::headers::set_revision;
 use super::openapi::{WhichDataset, one_of};
-use super::{App, BODY_BYTES_MAX, Caller, read_params};
-use crate::error::{Invalid, OperationError};
+use super::{App, Caller, read_params};
+use crate::error::{BODY_BYTES_MAX, Invalid, OperationError};
 use crate::insert::{Format, InsertBatch, PARQUET_MAGIC};
 use crate::key_limit::{KeyLimit, KeyPermit};
 
