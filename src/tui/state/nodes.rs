@@ -376,7 +376,9 @@ impl Nodes {
             [first, second, ..] if first.peers.len() == second.peers.len() => None,
             groups => groups.first().map(|group| &group.peers),
         };
-        for peer_id in response.results.iter().flat_map(|group| &group.peers) {
+        let groups = &response.results;
+        let has_result = |peer: &&String| groups.iter().any(|group| group.peers.contains(peer));
+        for peer_id in response.cluster.peers.iter().filter(has_result) {
             let seen = self.seen.entry(peer_id.clone()).or_insert_with(|| Node {
                 peer_id: peer_id.clone(),
                 role: Some("worker".to_owned()),

@@ -97,8 +97,9 @@ fn output_can_be_saved_or_opened_in_a_pager() {
     screen.press("x");
     check_shown(&screen, &["run-1-stdout.txt", "writes it as it is shown"], &[]);
     let asked = screen.effects_of("enter");
-    let [Effect::Save { text, what, .. }] = asked.as_slice() else { panic!("{asked:?}") };
+    let [Effect::Save { path, text, what }] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!((text.as_str(), what.as_str()), ("one\ntwo\n", "2 lines"));
+    screen.take(Event::Saved { path: path.clone(), what: what.clone(), result: Ok(()) });
     screen.press("|");
     assert_eq!(screen.take_effects(), [Effect::Page("one\ntwo\n".to_owned())]);
 }

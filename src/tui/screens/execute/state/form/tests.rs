@@ -213,7 +213,7 @@ fn node_selector_is_checked_sent_and_filled_in_again() {
     assert_eq!(screen.take_effects(), [], "the request is not sent");
     screen.press("ctrl-u");
     screen.type_text("zone=a,gpu=a100");
-    assert!(screen.text().contains("15 of 300 known workers"), "{}", screen.text());
+    assert!(screen.text().contains("15 of 294 known workers"), "{}", screen.text());
     screen.press("ctrl-r");
     let asked = screen.take_effects();
     let Some(Effect::Execute(_, order)) = asked.last() else { panic!("{asked:?}") };
