@@ -195,7 +195,7 @@ const cases = {
   async 'another session is seen and ended by a new password'() {
     const other = await fetch(`${base}/api/accounts/log_in`, {
       method: 'POST', body: JSON.stringify({ name: NAME, password: PASSWORD }),
-      headers: { 'user-agent': 'another browser' },
+      headers: { 'user-agent': 'another browser', 'content-type': 'application/json' },
     });
     assert.equal(other.status, 200);
     const cookie = other.headers.get('set-cookie').split(';')[0];
