@@ -436,7 +436,7 @@ const READERS_MAX: usize = 64;
 /// Events of the head. Clones share one channel.
 #[derive(Debug, Clone)]
 pub(super) struct Events {
-    events: broadcast::Sender<ClusterEvent>,
+    sender: broadcast::Sender<ClusterEvent>,
     readers: Tally<Client>,
     clock: Clock,
 }
@@ -446,15 +446,15 @@ pub(super) type EventReader = (broadcast::Receiver<ClusterEvent>, ClientShare);
 
 impl Events {
     pub(super) fn new(clock: Clock) -> Self {
-        let events = broadcast::Sender::new(EVENTS_CAPACITY);
-        Self { events, readers: Tally::default(), clock }
+        let sender = broadcast::Sender::new(EVENTS_CAPACITY);
+        Self { sender, readers: Tally::default(), clock }
     }
 
     /// Sends an event to the readers. `kind` is called only if there are readers.
     pub(super) fn emit(&self, kind: impl FnOnce() -> ClusterEventKind) {
-        if self.events.receiver_count() > 0 {
+        if self.sender.receiver_count() > 0 {
             // Fails if the last reader has just left.
-            drop(self.events.send(self.timestamped(kind())));
+            drop(self.sender.send(self.timestamped(kind())));
         }
     }
 
@@ -467,7 +467,7 @@ impl Events {
     /// together have [`READERS_MAX`].
     pub(super) fn subscribe(&self, client: &Client) -> Option<EventReader> {
         let share = admit(&self.readers, client, READERS_MAX).ok()?;
-        Some((self.events.subscribe(), share))
+        Some((self.sender.subscribe(), share))
     }
 }
 

@@ -16,8 +16,8 @@ use crate::math::synthesis::{Epoch, Synthesis, SynthesisError, Values, synthesiz
 use crate::network::forecast::{Forecast, built_in};
 use crate::network::learned::Learned;
 use crate::network::selection::Withdrawn;
-use crate::network::submission::{Submission, with_labels};
-use crate::network::topic::{Topic, TopicKind};
+use crate::network::submission::Submission;
+use crate::network::topic::{Topic, TopicKind, with_labels};
 
 /// Result of closing an epoch.
 #[derive(Debug, Clone, PartialEq)]

@@ -169,18 +169,6 @@ pub fn numbers(values: &[LabeledValue]) -> Values {
     values.iter().map(|value| value.value).collect()
 }
 
-/// Returns `values` with their `labels`, numbered from 1.
-pub fn with_labels<L: AsRef<str>>(labels: &[L], values: &[f64]) -> Vec<LabeledValue> {
-    let ids = (1..).zip(labels);
-    ids.zip(values)
-        .map(|((label_id, label), value)| LabeledValue {
-            label_id,
-            label_name: label.as_ref().to_owned(),
-            value: *value,
-        })
-        .collect()
-}
-
 fn labeled(
     topic: &Topic,
     values: Vec<(String, String)>,

@@ -17,7 +17,6 @@ use wire::inference::network::PredictorSettings;
 use crate::math::loss::{LossMethod, LossParameters, LossRule};
 use crate::math::regret::ByRole;
 use crate::math::synthesis::weights::{Generation, Params};
-use crate::network::submission::with_labels;
 use crate::network::topic::truth::Truth;
 
 /// Default maximum number of labels per payload.
@@ -423,6 +422,18 @@ impl Retention {
     pub const fn full_bytes(self) -> u64 {
         self.bytes / 2
     }
+}
+
+/// Returns `values` with their `labels`, numbered from 1.
+pub fn with_labels<L: AsRef<str>>(labels: &[L], values: &[f64]) -> Vec<LabeledValue> {
+    let ids = (1..).zip(labels);
+    ids.zip(values)
+        .map(|((label_id, label), value)| LabeledValue {
+            label_id,
+            label_name: label.as_ref().to_owned(),
+            value: *value,
+        })
+        .collect()
 }
 
 #[cfg(test)]

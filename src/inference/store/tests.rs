@@ -85,7 +85,7 @@ fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
     let teach = move |bundle: &FullBundle, learned: &Learned| {
         let mut learned = learned.clone();
         let losses = learned.learn(&settings, bundle, &[2.0]).unwrap();
-        let truth = crate::network::submission::with_labels(&settings.labels, &[2.0]);
+        let truth = crate::network::topic::with_labels(&settings.labels, &[2.0]);
         Some(Lesson { truth, losses, learned })
     };
     store.learn(topic.id, nonce, at_two(), teach).unwrap().is_some()
