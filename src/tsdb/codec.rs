@@ -25,6 +25,7 @@
 mod decode;
 mod encode;
 mod numbers;
+mod packed;
 
 use model::dataset::Dtype;
 use model::timestamp::Timestamp;

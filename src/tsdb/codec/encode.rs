@@ -22,7 +22,7 @@ pub(crate) struct Encoded {
 /// Encodes the rows of `block` with the indices `rows` as a chunk.
 pub(crate) fn encode(block: &Block, rows: Range<usize>, packing: Packing) -> Encoded {
     let mut times = vec![VERSION, 0, 0, 0, 0];
-    put_numbers(&mut times, &micros(&block.times, &rows), packing);
+    put_numbers(&mut times, &micros(&block.times, &rows));
     put_sum(&mut times);
     Encoded { times, body: encode_body(block, rows, packing) }
 }
@@ -36,9 +36,9 @@ pub(crate) fn encode_body(block: &Block, rows: Range<usize>, packing: Packing) -
     let n_columns = u16::try_from(block.columns.len()).unwrap_or(u16::MAX);
     body.extend_from_slice(&n_columns.to_le_bytes());
     let ids = block.ids.get(rows.clone()).unwrap_or_default();
-    put_long(&mut body, |to| put_some_numbers(to, ids, packing));
+    put_long(&mut body, |to| put_some_numbers(to, ids));
     let created = micros(&block.created, &rows);
-    put_long(&mut body, |to| put_some_numbers(to, &created, packing));
+    put_long(&mut body, |to| put_some_numbers(to, &created));
     for series in block.columns.iter().take(n_columns.into()) {
         put_series(&mut body, series, rows.clone(), packing);
     }
@@ -47,9 +47,9 @@ pub(crate) fn encode_body(block: &Block, rows: Range<usize>, packing: Packing) -
 }
 
 /// Writes `numbers`, or no bytes if the list is empty.
-fn put_some_numbers(to: &mut Vec<u8>, numbers: &[i64], packing: Packing) {
+fn put_some_numbers(to: &mut Vec<u8>, numbers: &[i64]) {
     if !numbers.is_empty() {
-        put_numbers(to, numbers, packing);
+        put_numbers(to, numbers);
     }
 }
 
@@ -64,10 +64,8 @@ fn put_series(body: &mut Vec<u8>, series: &Series, rows: Range<usize>, packing: 
             });
         }
         Series::Integer(values) => {
-            let values = values.get(rows).unwrap_or_default();
-            let packing = packing_of(values, packing);
-            put_column(body, dtype, values, |to, values| {
-                put_numbers(to, &filled(values, 0), packing);
+            put_column(body, dtype, values.get(rows).unwrap_or_default(), |to, values| {
+                put_numbers(to, &filled(values, 0));
             });
         }
         Series::Boolean(values) => {
@@ -77,7 +75,7 @@ fn put_series(body: &mut Vec<u8>, series: &Series, rows: Range<usize>, packing: 
         }
         Series::String(texts) => {
             put_column(body, dtype, texts.get(rows).unwrap_or_default(), |to, texts| {
-                put_strings(to, texts, packing);
+                put_strings(to, texts);
             });
         }
     }
@@ -90,7 +88,7 @@ fn packing_of<T>(values: &[Option<T>], packing: Packing) -> Packing {
     if n_present * 2 < values.len() { Packing::Small } else { packing }
 }
 
-fn put_strings(to: &mut Vec<u8>, texts: &[Option<Box<str>>], packing: Packing) {
+fn put_strings(to: &mut Vec<u8>, texts: &[Option<Box<str>>]) {
     let mut places: HashMap<&str, i64> = HashMap::new();
     let mut different: Vec<&str> = Vec::new();
     let mut last = 0;
@@ -112,7 +110,7 @@ fn put_strings(to: &mut Vec<u8>, texts: &[Option<Box<str>>], packing: Packing) {
     to.push(1);
     put_u32(to, different.len());
     put_long(to, |to| put_texts(to, different.iter().copied()));
-    put_numbers(to, &of_rows, packing);
+    put_numbers(to, &of_rows);
 }
 
 /// Returns the values, with each missing value replaced by the previous value, or by the first value if

@@ -1,23 +1,25 @@
 //! Encoding of lists of integers and floats.
 //!
 //! ```text
-//! numbers  form u8 · 0: first i64, step i64 · 1: i64 × n · 2: pco of n i64
+//! numbers  form u8 · 0: first i64, step i64 · 1: i64 × n · 2: pco of n i64 · 4: packed
 //! floats   form u8 · 1: f64 × n · 2: pco of n f64 · 3: exponent u8, numbers. Each float is its number
-//!          divided by 10^exponent.
+//!          divided by 10^exponent. · 4: packed · 5: exponent u8, length u32, numbers of that length,
+//!          numbers. Each float is the quotient plus the second number in units of the last place.
 //! pco      head · page × pages, each after its length u32
 //! ```
 //!
-//! The head is the header and the metadata of a chunk in the wrapped format of the crate `pco`. Every
-//! page has [`PAGE_ROWS`] rows, except for the last. A reader only decodes the pages that contain its
-//! rows.
+//! `codec/packed.rs` describes `packed`, which contains the rank of each number. Ranks are integers in
+//! the order of the numbers. Chunks of stores before format 13 have lists of the crate `pco`. Their head
+//! is the header and the metadata of a chunk in the wrapped format, and every page has
+//! [`PCO_PAGE_ROWS`] rows, except for the last.
 
 use std::ops::Range;
 
+use pco::FULL_BATCH_N;
 use pco::data_types::Number;
-use pco::errors::PcoResult;
-use pco::wrapped::{FileCompressor, FileDecompressor};
-use pco::{ChunkConfig, DeltaSpec, FULL_BATCH_N, ModeSpec, PagingSpec};
+use pco::wrapped::FileDecompressor;
 
+use super::packed::{put_packed, read_packed};
 use super::{DecodeError, Packing, Reader, damaged, put_long};
 
 /// Form byte of a list of evenly spaced numbers: row ids, creation times of a batch, most timestamps,
@@ -30,17 +32,21 @@ const WORDS: u8 = 1;
 /// Form byte of a list stored as pages of the crate `pco`.
 const PCO: u8 = 2;
 
-/// Form byte of a list of floats stored as integers without their decimal point. This form needs 5 %
-/// less space than `pco` of the floats, and half the time to read.
+/// Form byte of a list of floats stored as integers without their decimal point.
 const DECIMAL: u8 = 3;
 
-/// Compression level of `pco`. For bars with two decimals in chunks of 1024 rows, level 4 needs 1 % less
-/// space, but 20 % more time to write and 6 % more to read. Compressing 1000 numbers takes about 10 µs.
-const LEVEL: usize = 2;
+/// Form byte of a list of packed integers. Bars with two decimals need the same space as in `pco`, and
+/// half the time to read.
+const PACKED: u8 = 4;
 
-/// Number of rows of a page, a multiple of the batch size of `pco`. It is half a chunk, so that reading
-/// 250 rows usually decodes a single page.
-const PAGE_ROWS: usize = 2 * FULL_BATCH_N;
+/// Form byte of a list of floats near decimals, such as sums of decimals.
+const NEAR_DECIMAL: u8 = 5;
+
+/// Number of rows of a page of `pco`.
+const PCO_PAGE_ROWS: usize = 2 * FULL_BATCH_N;
+
+/// Sign bit of a number.
+const SIGN: u64 = 1 << 63;
 
 /// Maximum number of decimals. Prices and volumes have up to eight.
 const DECIMALS_MAX: u8 = 10;
@@ -48,18 +54,66 @@ const DECIMALS_MAX: u8 = 10;
 /// Whole numbers below this limit are represented exactly by floats.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
+/// Maximum distance of a float from a decimal in units of the last place. The sum of a thousand decimals
+/// is usually nearer.
+const UNITS_MAX: u64 = 8;
+
+/// Limit of the numbers of floats that are not decimals. Full mantissas are further than [`UNITS_MAX`]
+/// from such a decimal, except for one in eight.
+const NEAR_MAX: f64 = EXACT_MAX / 128.0;
+
+/// Number of 8 bytes.
+trait Word: Number {
+    fn to_word(self) -> u64;
+
+    fn from_word(word: u64) -> Self;
+
+    /// Returns an integer. The integers of all numbers have the order of the numbers.
+    fn to_rank(self) -> u64;
+
+    fn from_rank(rank: u64) -> Self;
+}
+
+impl Word for i64 {
+    fn to_word(self) -> u64 {
+        self.cast_unsigned()
+    }
+
+    fn from_word(word: u64) -> Self {
+        word.cast_signed()
+    }
+
+    fn to_rank(self) -> u64 {
+        self.cast_unsigned() ^ SIGN
+    }
+
+    fn from_rank(rank: u64) -> Self {
+        (rank ^ SIGN).cast_signed()
+    }
+}
+
+impl Word for f64 {
+    fn to_word(self) -> u64 {
+        self.to_bits()
+    }
+
+    fn from_word(word: u64) -> Self {
+        Self::from_bits(word)
+    }
+
+    fn to_rank(self) -> u64 {
+        let bits = self.to_bits();
+        if bits & SIGN == 0 { bits | SIGN } else { !bits }
+    }
+
+    fn from_rank(rank: u64) -> Self {
+        Self::from_bits(if rank & SIGN == 0 { !rank } else { rank ^ SIGN })
+    }
+}
+
 /// Appends a list of integers, as its first number and step if it is evenly spaced, otherwise packed.
-pub(super) fn put_numbers(to: &mut Vec<u8>, numbers: &[i64], packing: Packing) {
-    let Some((first, step)) = line(numbers) else {
-        let mut config = ChunkConfig::default().with_compression_level(LEVEL);
-        if packing == Packing::Quick {
-            config = config
-                .with_mode_spec(ModeSpec::Classic)
-                .with_delta_spec(DeltaSpec::TryConsecutive(1));
-        }
-        put_packed(to, numbers, &config, i64::to_le_bytes);
-        return;
-    };
+pub(super) fn put_numbers(to: &mut Vec<u8>, numbers: &[i64]) {
+    let Some((first, step)) = line(numbers) else { return put_short(to, numbers) };
     to.push(LINE);
     to.extend_from_slice(&first.to_le_bytes());
     to.extend_from_slice(&step.to_le_bytes());
@@ -68,13 +122,18 @@ pub(super) fn put_numbers(to: &mut Vec<u8>, numbers: &[i64], packing: Packing) {
 /// Appends a list of floats in the form that `packing` selects.
 pub(super) fn put_floats(to: &mut Vec<u8>, floats: &[f64], packing: Packing) {
     if packing == Packing::Quick {
-        put_words(to, floats, f64::to_le_bytes);
-    } else if let Some((exponent, numbers)) = decimals(floats) {
-        to.extend_from_slice(&[DECIMAL, exponent]);
-        put_numbers(to, &numbers, packing);
+        put_words(to, floats);
+    } else if let Some((exponent, numbers, units)) = decimals(floats) {
+        if units.iter().all(|n_units| *n_units == 0) {
+            to.extend_from_slice(&[DECIMAL, exponent]);
+            put_numbers(to, &numbers);
+        } else {
+            to.extend_from_slice(&[NEAR_DECIMAL, exponent]);
+            put_long(to, |to| put_numbers(to, &numbers));
+            put_numbers(to, &units);
+        }
     } else {
-        let config = ChunkConfig::default().with_compression_level(LEVEL);
-        put_packed(to, floats, &config, f64::to_le_bytes);
+        put_short(to, floats);
     }
 }
 
@@ -85,7 +144,7 @@ pub(super) fn read_numbers<T>(
     bytes: &[u8],
     n: usize,
     rows: &Range<usize>,
-    make: impl Fn(i64) -> T,
+    mut make: impl FnMut(i64) -> T,
 ) -> Result<(), DecodeError> {
     let mut reader = Reader { bytes };
     match reader.array()? {
@@ -101,8 +160,9 @@ pub(super) fn read_numbers<T>(
             }));
             Ok(())
         }
-        [WORDS] => read_words(to, reader.bytes, rows, |word| make(i64::from_le_bytes(word))),
-        [PCO] => read_packed(to, reader, n, rows, make),
+        [WORDS] => read_words(to, reader.bytes, rows, make),
+        [PCO] => read_pco(to, reader, n, rows, make),
+        [PACKED] => read_packed(to, reader, n, rows, |rank| make(i64::from_rank(rank))),
         _ => Err(damaged("unknown encoding of numbers")),
     }
 }
@@ -114,16 +174,29 @@ pub(super) fn read_floats<T>(
     bytes: &[u8],
     n: usize,
     rows: &Range<usize>,
-    make: impl Fn(f64) -> T,
+    mut make: impl FnMut(f64) -> T,
 ) -> Result<(), DecodeError> {
     let mut reader = Reader { bytes };
     match reader.array()? {
-        [WORDS] => read_words(to, reader.bytes, rows, |word| make(f64::from_le_bytes(word))),
-        [PCO] => read_packed(to, reader, n, rows, make),
+        [WORDS] => read_words(to, reader.bytes, rows, make),
+        [PCO] => read_pco(to, reader, n, rows, make),
+        [PACKED] => read_packed(to, reader, n, rows, |rank| make(f64::from_rank(rank))),
         [DECIMAL] => {
             let [exponent] = reader.array()?;
             let scale = scale(exponent);
             read_numbers(to, reader.bytes, n, rows, |number| make(unscaled(number, scale)))
+        }
+        [NEAR_DECIMAL] => {
+            let [exponent] = reader.array()?;
+            let scale = scale(exponent);
+            let numbers = reader.prefixed()?;
+            let mut units = Vec::with_capacity(rows.len());
+            read_numbers(&mut units, reader.bytes, n, rows, i64::cast_unsigned)?;
+            let mut units = units.into_iter();
+            read_numbers(to, numbers, n, rows, |number| {
+                let rank = unscaled(number, scale).to_rank();
+                make(f64::from_rank(rank.wrapping_add(units.next().unwrap_or_default())))
+            })
         }
         _ => Err(damaged("unknown encoding of floats")),
     }
@@ -137,55 +210,35 @@ fn line(numbers: &[i64]) -> Option<(i64, i64)> {
     is_even.then_some((*first, step))
 }
 
-/// Appends `values` in the format of `pco`, or as uncompressed words if this is shorter.
-fn put_packed<T: Number>(
-    to: &mut Vec<u8>,
-    values: &[T],
-    config: &ChunkConfig,
-    word: impl Fn(T) -> [u8; 8],
-) {
+/// Appends `values` packed, or as uncompressed words if this is shorter.
+fn put_short<T: Word>(to: &mut Vec<u8>, values: &[T]) {
     let start = to.len();
-    to.push(PCO);
-    let packed = pack(to, values, config);
-    if packed.is_err() || to.len() - start > size_of_val(values) {
+    let ranks: Vec<u64> = values.iter().map(|value| value.to_rank()).collect();
+    to.push(PACKED);
+    put_packed(to, &ranks);
+    if to.len() - start > size_of_val(values) {
         to.truncate(start);
-        put_words(to, values, word);
+        put_words(to, values);
     }
-}
-
-fn pack<T: Number>(to: &mut Vec<u8>, values: &[T], config: &ChunkConfig) -> PcoResult<()> {
-    let pages: Vec<usize> = values.chunks(PAGE_ROWS).map(<[T]>::len).collect();
-    let n_pages = pages.len();
-    let config = config.clone().with_paging_spec(PagingSpec::Exact(pages));
-    let file = FileCompressor::default();
-    let mut chunk = file.chunk_compressor(values, &config)?;
-    put_long(to, |to| {
-        file.write_header(&mut *to)?;
-        chunk.write_meta(to).map(drop)
-    })?;
-    for page_idx in 0..n_pages {
-        put_long(to, |to| chunk.write_page(page_idx, to).map(drop))?;
-    }
-    Ok(())
 }
 
 /// Decodes the values at the indices `rows` of the list of `n` in `reader`, converts them with `make`
 /// and appends them to `to`.
-fn read_packed<T: Number, U>(
+fn read_pco<T: Number, U>(
     to: &mut Vec<U>,
     mut reader: Reader<'_>,
     n: usize,
     rows: &Range<usize>,
-    make: impl Fn(T) -> U,
+    mut make: impl FnMut(T) -> U,
 ) -> Result<(), DecodeError> {
     let invalid = |_| damaged("invalid pco data");
     let (file, head) = FileDecompressor::new(reader.prefixed()?).map_err(invalid)?;
     let (mut chunk, _) = file.chunk_decompressor::<T, _>(head).map_err(invalid)?;
-    let mut values = [T::default(); PAGE_ROWS];
+    let mut values = [T::default(); PCO_PAGE_ROWS];
     to.reserve(rows.len());
-    for start in (0..n.min(rows.end)).step_by(PAGE_ROWS) {
+    for start in (0..n.min(rows.end)).step_by(PCO_PAGE_ROWS) {
         let page = reader.prefixed()?;
-        let page_rows = PAGE_ROWS.min(n - start);
+        let page_rows = PCO_PAGE_ROWS.min(n - start);
         if start + page_rows <= rows.start {
             continue;
         }
@@ -200,31 +253,31 @@ fn read_packed<T: Number, U>(
     Ok(())
 }
 
-fn put_words<T: Copy>(to: &mut Vec<u8>, values: &[T], word: impl Fn(T) -> [u8; 8]) {
+fn put_words<T: Word>(to: &mut Vec<u8>, values: &[T]) {
     to.push(WORDS);
     let start = to.len();
     to.resize(start + values.len() * 8, 0);
     let (places, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut::<8>();
     for (place, value) in places.iter_mut().zip(values) {
-        *place = word(*value);
+        *place = value.to_word().to_le_bytes();
     }
 }
 
 /// Reads the words at the indices `rows`, converts them with `make` and appends them to `to`.
-fn read_words<T>(
-    to: &mut Vec<T>,
+fn read_words<T: Word, U>(
+    to: &mut Vec<U>,
     bytes: &[u8],
     rows: &Range<usize>,
-    make: impl Fn([u8; 8]) -> T,
+    mut make: impl FnMut(T) -> U,
 ) -> Result<(), DecodeError> {
-    let words = bytes.as_chunks::<8>().0.get(rows.clone()).ok_or(damaged("too few values"))?;
-    to.extend(words.iter().map(|word| make(*word)));
+    let words = bytes.as_chunks().0.get(rows.clone()).ok_or(damaged("too few values"))?;
+    to.extend(words.iter().map(|word| make(T::from_word(u64::from_le_bytes(*word)))));
     Ok(())
 }
 
-/// Returns the smallest number of decimals that represents all floats exactly, and the floats as
-/// integers without the decimal point.
-fn decimals(floats: &[f64]) -> Option<(u8, Vec<i64>)> {
+/// Returns the smallest number of decimals that represents all floats, the floats as integers without
+/// the decimal point, and the distance of each float from its decimal in units of the last place.
+fn decimals(floats: &[f64]) -> Option<(u8, Vec<i64>, Vec<i64>)> {
     let mut exponent = 0;
     // A test of some 16 floats rejects most columns with full mantissas.
     for float in floats.iter().step_by(floats.len().div_ceil(16).max(1)) {
@@ -237,8 +290,9 @@ fn decimals(floats: &[f64]) -> Option<(u8, Vec<i64>)> {
     }
     (exponent..=DECIMALS_MAX).find_map(|exponent| {
         let scale = scale(exponent);
-        let numbers = floats.iter().map(|float| scaled(*float, scale)).collect::<Option<_>>()?;
-        Some((exponent, numbers))
+        let scaled = floats.iter().map(|float| scaled(*float, scale));
+        let (numbers, units) = scaled.collect::<Option<_>>()?;
+        Some((exponent, numbers, units))
     })
 }
 
@@ -246,16 +300,19 @@ fn scale(exponent: u8) -> f64 {
     10_f64.powi(i32::from(exponent))
 }
 
-/// Returns `float` times `scale`, if dividing the product by `scale` restores every bit.
-fn scaled(float: f64, scale: f64) -> Option<i64> {
-    let number = (float * scale).round();
-    if number.abs() >= EXACT_MAX {
+/// Returns `float` times `scale` as a whole number, and the distance of `float` from that number divided
+/// by `scale`, in units of the last place. Returns `None` if one of them is too large.
+fn scaled(float: f64, scale: f64) -> Option<(i64, i64)> {
+    let product = (float * scale).round();
+    if product.abs() >= EXACT_MAX {
         return None;
     }
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
-    let number = number as i64;
-    // Compares bits, since no integer represents -0.
-    (unscaled(number, scale).to_bits() == float.to_bits()).then_some(number)
+    let number = product as i64;
+    let nearest = unscaled(number, scale);
+    let n_units = float.to_rank().wrapping_sub(nearest.to_rank()).cast_signed();
+    let is_near = n_units.unsigned_abs() <= UNITS_MAX && product.abs() < NEAR_MAX;
+    (n_units == 0 || is_near).then_some((number, n_units))
 }
 
 fn unscaled(number: i64, scale: f64) -> f64 {

@@ -40,7 +40,7 @@ fn block() -> impl Strategy<Value = Block> {
 
 /// Generates blocks with two similar columns of floats and a column of integers.
 fn number_columns() -> impl Strategy<Value = Block> {
-    (0..6_u8, prop::collection::vec(any::<i64>(), 1..700)).prop_map(|(kind, values)| {
+    (0..8_u8, prop::collection::vec(any::<i64>(), 1..700)).prop_map(|(kind, values)| {
         let n = values.len();
         let floats: Vec<Option<f64>> = values
             .iter()
@@ -51,6 +51,9 @@ fn number_columns() -> impl Strategy<Value = Block> {
                 2 => Some(100.0 + f64::from(i32::try_from(value % 1000).unwrap()).sin()),
                 3 => Some(-0.0),
                 4 => (value % 3 != 0).then(|| f64::from(idx) * 1e-9),
+                // Sums of decimals, and few numbers that are much longer than the others.
+                5 => Some(f64::from(idx) * 0.1 + 0.2),
+                6 => Some(if idx % 50 == 7 { f64::from_bits(1 << 62) } else { f64::from(idx) }),
                 _ => Some(f64::from(idx).powi(7) * if value % 2 == 0 { -1.0 } else { 1.0 }),
             })
             .collect();

@@ -29,6 +29,10 @@ const TO_12: &str = "CREATE TABLE row_changes (
     PRIMARY KEY (dataset, n)
 ) STRICT, WITHOUT ROWID;";
 
+/// Allows packed lists in chunks (see `codec/packed.rs`), which older programs cannot read. Existing chunks are
+/// not changed.
+const TO_13: &str = "";
+
 /// The tables and the number of their format, which increases with each change of the tables or of the
 /// encoding of chunks.
 ///
@@ -84,8 +88,8 @@ const TO_12: &str = "CREATE TABLE row_changes (
 ///   removed.
 pub(super) const SCHEMA: Schema = Schema {
     name: "dataset store",
-    version: 12,
-    steps: &[TO_11, TO_12],
+    version: 13,
+    steps: &[TO_11, TO_12, TO_13],
     // `auto_vacuum` can only be set while the file is empty. The write-ahead log is copied to the file
     // after 4000 pages, which is rare enough for bulk loads and limits the log to 40 MB.
     pragmas: "PRAGMA auto_vacuum = incremental;
