@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use model::node::{PeerId, Subgroup};
+use parking_lot::Mutex;
 use task::tally::{Counted, Tally};
 use task::traces;
 use tokio::select;
@@ -46,6 +47,7 @@ use self::rollcall::{Roster, Selection};
 use self::slots::{Lease, SlotGrant, SlotRequest, Slots};
 use self::workers::Lines;
 use crate::message::{CallDigest, Code, NodeResult};
+use crate::node::WorkOptions;
 use crate::peers::Peer;
 use crate::result_groups::{ResultGroup, group};
 use crate::{NodeContext, metrics};
@@ -160,7 +162,7 @@ struct HeadParts {
     slots: Slots,
     registry: NodeRegistry,
     /// Held while the set of allowed peers is replaced.
-    allowing: tokio::sync::Mutex<()>,
+    allowing: Mutex<()>,
     installs: Installs,
     lines: Lines,
     events: Events,
@@ -178,9 +180,7 @@ impl Head {
     pub fn new(
         context: NodeContext,
         subgroups: &[Subgroup],
-        signatures: SignaturePolicy,
-        response_within: Duration,
-        compile_within: Duration,
+        work: &WorkOptions,
         registry: NodeRegistry,
     ) -> Self {
         let events = Events::new(context.clock.clone());
@@ -189,13 +189,13 @@ impl Head {
             lines: Lines::new(context.network.clone(), context.group.clone()),
             context,
             subgroups: subgroups.to_vec(),
-            signatures,
-            response_within,
-            compile_within,
+            signatures: work.signatures,
+            response_within: work.response_within,
+            compile_within: work.compile_within,
             inboxes: Inboxes::default(),
             slots: Slots::new(registry.clone(), n_peers_max),
             registry,
-            allowing: tokio::sync::Mutex::default(),
+            allowing: Mutex::default(),
             installs: Installs::default(),
             executions: Executions::new(events.clone()),
             events,

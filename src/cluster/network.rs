@@ -229,7 +229,9 @@ impl Network {
         let advertised: Vec<Multiaddr> = advertised.collect();
         let announces_listening = advertised.is_empty();
         let announced = if announces_listening { &listening } else { &advertised };
-        swarm::announce(&mut swarm, announced, &guard);
+        for address in announced {
+            swarm.add_external_address(address.clone());
+        }
         let db = open_peer_db(connectivity.peer_db, options.clock, group).await?;
         let remembered = match &db {
             Some(db) if connectivity.is_dialing_back => remembered_peers(db, &options.identity),
@@ -339,12 +341,8 @@ impl Network {
     }
 
     /// Replaces the set of allowed peers.
-    pub async fn set_allowed(&self, allowed: AllowedPeers) {
-        let before = self.guard.named_peers();
+    pub fn set_allowed(&self, allowed: AllowedPeers) {
         self.guard.set_allowed(allowed);
-        let now = self.guard.named_peers();
-        // If the network has stopped, the exemptions are not needed.
-        drop(self.commands.send(NetworkCommand::Exempt { before, now }).await);
     }
 
     /// Records that connected `peer` has the same role as this node. Only some of these neighbors stay

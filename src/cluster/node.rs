@@ -253,11 +253,11 @@ impl Node {
     }
 
     /// Replaces the set of allowed peers. A head that requires approval also allows approved peers.
-    pub async fn set_allowed(&self, allowed: AllowedPeers) {
+    pub fn set_allowed(&self, allowed: AllowedPeers) {
         match &self.role {
-            NodeRole::Head(head) => head.configure(allowed).await,
+            NodeRole::Head(head) => head.configure(allowed),
             NodeRole::Worker(worker) => {
-                self.network.set_allowed(allowed).await;
+                self.network.set_allowed(allowed);
                 worker.note_allowed_changed();
             }
         }
@@ -314,7 +314,8 @@ impl Node {
         // Bound before the network starts, so that no task is left running if binding fails.
         let listener = bind_api(&role, &work).await?;
         let (network, events) = Network::start(working, network_options).await?;
-        log_host(&network, n_boot_nodes, &role, &work);
+        log_host(&network, n_boot_nodes);
+        warn_of(&network, &role, &work);
         let context = NodeContext {
             network,
             functions,
@@ -326,16 +327,13 @@ impl Node {
         };
         let is_open = work.rest.token.is_none();
         let node_role = match role {
-            RoleOptions::Head { .. } => new_head(&context, &subgroups, &work, registry),
+            RoleOptions::Head { .. } => {
+                NodeRole::Head(Head::new(context.clone(), &subgroups, &work, registry))
+            }
             RoleOptions::Worker => {
-                let context = context.clone();
-                NodeRole::Worker(Worker::new(
-                    context,
-                    concurrency,
-                    limits,
-                    execution,
-                    work.attributes,
-                )?)
+                let (context, attributes) = (context.clone(), work.attributes);
+                let worker = Worker::new(context, concurrency, limits, execution, attributes)?;
+                NodeRole::Worker(worker)
             }
         };
         let role = count_node(&context, &node_role, &subgroups);
@@ -358,25 +356,6 @@ impl Node {
             working: working.clone(),
         })
     }
-}
-
-/// Creates the role of a head.
-fn new_head(
-    context: &NodeContext,
-    subgroups: &[Subgroup],
-    work: &WorkOptions,
-    registry: NodeRegistry,
-) -> NodeRole {
-    let WorkOptions { signatures, response_within, compile_within, .. } = *work;
-    let context = context.clone();
-    NodeRole::Head(Head::new(
-        context,
-        subgroups,
-        signatures,
-        response_within,
-        compile_within,
-        registry,
-    ))
 }
 
 /// Returns the stored decisions of the operator, which only a head has.
@@ -455,7 +434,7 @@ fn count_node(context: &NodeContext, node_role: &NodeRole, subgroups: &[Subgroup
     role
 }
 
-fn log_host(network: &Network, n_boot_nodes: usize, role: &RoleOptions, work: &WorkOptions) {
+fn log_host(network: &Network, n_boot_nodes: usize) {
     info!(
         id = network.peer_id().as_str(),
         addresses.json = json_text(&network.addresses()),
@@ -463,7 +442,6 @@ fn log_host(network: &Network, n_boot_nodes: usize, role: &RoleOptions, work: &W
         dial_back_peers = network.n_remembered,
         "created host"
     );
-    warn_of(network, role, work);
 }
 
 /// Serves a head's REST API or a worker's metrics and returns the address.

@@ -100,7 +100,7 @@ pub(super) async fn follow(node: &Node, flags: Vec<AllowedPeer>, mut allowed: Al
                 is_readable = true;
                 if now != allowed {
                     info!("the allowed peers have changed");
-                    node.set_allowed(now.clone()).await;
+                    node.set_allowed(now.clone());
                     allowed = now;
                 }
             }

@@ -264,9 +264,9 @@ fn write(path: &Path, decisions: &BTreeMap<PeerId, Decision>) -> io::Result<()> 
 
 impl Head {
     /// Replaces the peers that were named on the command line.
-    pub(crate) async fn configure(&self, configured: AllowedPeers) {
+    pub(crate) fn configure(&self, configured: AllowedPeers) {
         self.0.registry.configure(configured);
-        self.0.apply_allowed().await;
+        self.0.apply_allowed();
     }
 
     /// Returns true if `peer` waits for approval.
@@ -334,16 +334,16 @@ impl HeadParts {
             NodeApproval::Pending => "pending",
         };
         info!(%peer, is_cordoned, approval, "the operator decided on a node");
-        self.apply_allowed().await;
+        self.apply_allowed();
         self.slots.look_again();
         Ok(())
     }
 
     /// Passes the allowed peers to the network. Calls are serialized so that an older set never replaces
     /// a newer one.
-    async fn apply_allowed(&self) {
-        let _allowing = self.allowing.lock().await;
-        self.context.network.set_allowed(self.registry.allowed_peers()).await;
+    fn apply_allowed(&self) {
+        let _allowing = self.allowing.lock();
+        self.context.network.set_allowed(self.registry.allowed_peers());
     }
 
     /// Returns the approval of `peer` that the API shows. It is `None` if `peer` needs no approval, as

@@ -63,12 +63,6 @@ pub(super) enum NetworkCommand {
     Neighbor {
         peer: PeerId,
     },
-    /// Exempts the peers in `now` from the connection limits, and ends the exemption of the peers in
-    /// `before`.
-    Exempt {
-        before: Vec<PeerId>,
-        now: Vec<PeerId>,
-    },
 }
 
 /// State of the task.
@@ -149,15 +143,6 @@ impl Actor {
             }
             NetworkCommand::Open { peer, protocol, opened } => self.open(peer, protocol, opened),
             NetworkCommand::Neighbor { peer } => self.take_neighbor(peer),
-            NetworkCommand::Exempt { before, now } => {
-                let limits = &mut self.swarm.behaviour_mut().limits;
-                for peer in &before {
-                    limits.remove_peer_id(peer);
-                }
-                for peer in &now {
-                    limits.bypass_peer_id(peer);
-                }
-            }
         }
     }
 

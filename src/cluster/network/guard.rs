@@ -229,11 +229,6 @@ impl Guard {
         }
     }
 
-    /// Returns the peers that the operator named.
-    pub(super) fn named_peers(&self) -> Vec<PeerId> {
-        self.boot_nodes.iter().chain(self.allowed.borrow().iter().flatten()).copied().collect()
-    }
-
     /// Returns true if every peer is allowed.
     pub(super) fn allows_everyone(&self) -> bool {
         self.allowed.borrow().is_none()

@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::address::ip;
-use super::guard::{Budget, Guard};
+use super::guard::Budget;
 use super::handshake::Handshakes;
 use super::muxer::{Multiplex, NEGOTIATING_MAX};
 use super::resolve::{Names, Resolve};
@@ -126,14 +126,9 @@ fn behaviour(
     names: &Names,
 ) -> Result<Behaviour, Box<dyn std::error::Error + Send + Sync>> {
     let own = keypair.public().to_peer_id();
-    let bounds = connectivity.connections;
-    // A new connection is accepted before a surplus one is closed, so the limit is somewhat higher.
-    let n_established_max = bounds.map(|bounds| bounds.high.saturating_add(64));
-    let limits = ConnectionLimits::default()
-        .with_max_established(n_established_max)
-        // Several connections are allowed, since both peers might have dialed at the same time while an
-        // earlier connection is closing.
-        .with_max_established_per_peer(Some(4));
+    // Several connections are allowed, since both peers might have dialed at the same time while an
+    // earlier connection is closing.
+    let limits = ConnectionLimits::default().with_max_established_per_peer(Some(4));
     // Protocol family that the identify protocol sends, as in go-libp2p.
     let identify = identify::Config::new("ipfs/0.1.0".to_owned(), keypair.public())
         // Agent version that the identify protocol sends.
@@ -191,16 +186,6 @@ fn message_id(message: &gossipsub::Message) -> MessageId {
     let mut id = message.source.map(PeerId::to_bytes).unwrap_or_default();
     id.extend(message.sequence_number.unwrap_or_default().to_be_bytes());
     MessageId::from(id)
-}
-
-/// Announces `addresses` to peers and exempts the named peers of `guard` from the connection limits.
-pub(super) fn announce(swarm: &mut Swarm<Behaviour>, addresses: &[Multiaddr], guard: &Guard) {
-    for address in addresses {
-        swarm.add_external_address(address.clone());
-    }
-    for peer in guard.named_peers() {
-        swarm.behaviour_mut().limits.bypass_peer_id(&peer);
-    }
 }
 
 /// Returns the addresses to listen on.

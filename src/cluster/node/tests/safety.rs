@@ -98,7 +98,7 @@ async fn removed_head_loses_its_lines_and_orders_on_the_worker() {
     assert!(timeout(WITHIN, frames.next()).await.unwrap().is_some());
     let removing = async {
         busy(worker).await;
-        worker.set_allowed(Some(only(Identity::random().peer_id()))).await;
+        worker.set_allowed(Some(only(Identity::random().peer_id())));
         idle(&cluster).await;
     };
     let (answer, ()) = tokio::join!(cluster.execute(request), removing);
@@ -107,7 +107,7 @@ async fn removed_head_loses_its_lines_and_orders_on_the_worker() {
     execute_until(&cluster, "408").await;
     let head = cluster.head.head().unwrap();
     until(WITHIN, || async { head.slots_of(worker.peer_id()).map_or(Ok(()), Err) }).await.unwrap();
-    worker.set_allowed(Some(only(cluster.head.peer_id()))).await;
+    worker.set_allowed(Some(only(cluster.head.peer_id())));
     execute_until(&cluster, "200").await;
     cluster.group.shutdown().await;
 }
@@ -118,7 +118,7 @@ async fn removed_worker_gets_no_orders_and_its_results_are_dropped() {
     let worker = &cluster.workers[0];
     let removing = async {
         busy(worker).await;
-        cluster.head.set_allowed(Some(only(Identity::random().peer_id()))).await;
+        cluster.head.set_allowed(Some(only(Identity::random().peer_id())));
         idle(&cluster).await;
     };
     let (answer, ()) = tokio::join!(cluster.execute(request), removing);
@@ -129,7 +129,7 @@ async fn removed_worker_gets_no_orders_and_its_results_are_dropped() {
         message.ends_with("1 more is not listed in --accept (see triptych nodes)"),
         "{message}"
     );
-    cluster.head.set_allowed(Some(only(worker.peer_id()))).await;
+    cluster.head.set_allowed(Some(only(worker.peer_id())));
     execute_until(&cluster, "200").await;
     cluster.group.shutdown().await;
 }
