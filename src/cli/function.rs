@@ -20,9 +20,7 @@ use content::{Functions as Store, Upload};
 use model::escape::escape_line;
 use model::function::{FunctionId, Method};
 use model::node::GENERAL_TOPIC;
-use wire::functions::{
-    EvictedBody, FunctionBody, FunctionDetail, FunctionsResponse, InstallRequest, NodeBody,
-};
+use wire::functions::{EvictedBody, FunctionDetail, FunctionsResponse, InstallRequest, NodeBody};
 
 use self::backend::BackendFlags;
 pub(crate) use self::backend::{HeadFlags, NOT_FOUND, with_advice};
@@ -173,14 +171,12 @@ async fn add(
         function.name = name;
     }
     let backend = backend.open().await?;
-    let id = upload.function.id.to_string();
-    // Heads of b7s have no list.
-    let listed = backend.list().await.unwrap_or_default();
+    // Fails if the function is new. Heads of b7s describe no functions.
+    let known = backend.show(upload.function.id).await.ok();
     let added = backend.add(upload).await?;
     tell(&format!("added {} to {backend}", escape_line(&added.name)));
-    let renamed = |before: &FunctionBody| before.function_id == id && before.name != added.name;
-    if let Some(before) = listed.into_iter().find(renamed) {
-        tell(&format!("the same function was called {} before", escape_line(&before.name)));
+    if let Some(known) = known.map(|known| known.function).filter(|it| it.name != added.name) {
+        tell(&format!("the same function was called {} before", escape_line(&known.name)));
     }
     print(&escape_line(&added.function_id))
 }
