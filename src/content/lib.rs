@@ -72,6 +72,7 @@ pub use self::install::{InstallError, usual_address};
 use self::kept::{Custody, Index, Removed};
 pub use self::kept::{Requester, StoreLimits, Usage};
 pub use self::peers::{Answer, AnswerHead, AnswerLimits, AskError, FUNCTION_PROTOCOL, Peers};
+pub use self::turns::duration_at_min_rate;
 use self::verify::VerifiedFunction;
 pub use self::verify::{Function, Kind, NameHints};
 

@@ -14,11 +14,12 @@ use tokio::sync::oneshot;
 use super::kept::Requester;
 
 /// Minimum average rate of a transfer: half a megabit per second. Without this minimum, a peer or server
-/// that sends single bytes could hold its turn forever.
+/// that sends single bytes could hold its turn, or delay other peers, for the time of the longest
+/// transfer.
 const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 
 /// Returns the time that `n_bytes` take at the minimum rate.
-pub(super) fn duration_at_min_rate(n_bytes: usize) -> Duration {
+pub fn duration_at_min_rate(n_bytes: usize) -> Duration {
     let n_bytes = u64::try_from(n_bytes).unwrap_or(u64::MAX);
     Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::{io, iter};
 
 use bytes::Bytes;
+use content::duration_at_min_rate;
 use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use libp2p::Stream;
 use task::group::Group;
@@ -192,16 +193,9 @@ async fn write_paced(
     for piece in iter::once(head).chain(content.chunks(RESPONSE_PIECE_BYTES)) {
         let end = began + RESPONSE_WITHIN + duration_at_min_rate(n_bytes);
         timeout_at(end, stream.write_all(piece)).await.map_err(|_| io::ErrorKind::TimedOut)??;
-        n_bytes += u64::try_from(piece.len()).unwrap_or(u64::MAX);
+        n_bytes += piece.len();
     }
     Ok(())
-}
-
-/// Returns the time that `n_bytes` take at the minimum rate.
-const fn duration_at_min_rate(n_bytes: u64) -> Duration {
-    // 64 KiB per second. Otherwise a slow peer could delay other peers until the time for the whole
-    // response has passed.
-    Duration::from_millis(n_bytes.saturating_mul(1000) / (64 * 1024))
 }
 
 /// Reads one message within [`READ_WITHIN`].
@@ -233,8 +227,7 @@ async fn read(
         // limits the time until then, and the time of other messages.
         let n_read = match began {
             Some(began) if last.is_none() => {
-                let n_bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
-                let end = began + PAUSE_MAX + duration_at_min_rate(n_bytes);
+                let end = began + PAUSE_MAX + duration_at_min_rate(message.len());
                 timeout_at(end, reading)
                     .await
                     .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??
