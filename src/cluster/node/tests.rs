@@ -27,7 +27,7 @@ use task::wait::until;
 
 use self::support::*;
 use super::*;
-use crate::message::{Code, Message, RollCallResponse, json as message};
+use crate::message::{Code, Message, RollCall, json as message};
 use crate::network::Event;
 use crate::peers::FunctionPeers;
 use crate::worker::LIMITS_DEFAULT;
@@ -119,26 +119,15 @@ async fn request_for_a_subgroup_with_too_few_nodes_fails_with_408_and_the_reason
 }
 
 #[tokio::test]
-async fn request_for_more_nodes_than_the_group_has_fails_before_its_timeout() {
-    let cluster = Cluster::of(&[&[], &[]]).await;
-    let hello = cluster.add("hello.wasm", HELLO).await;
-    let mut request = request(&hello, 3);
-    request["config"]["timeout"] = json!(60);
-    let answer = timeout(WITHIN, cluster.execute(request)).await.unwrap();
-    assert_eq!(answer["code"], "408", "{answer}");
-    let message = answer["message"].as_str().unwrap();
-    assert!(message.starts_with("asked the cluster for 3 nodes, and 2 reported ("), "{message}");
-    cluster.group.shutdown().await;
-}
-
-#[tokio::test]
-async fn request_for_all_nodes_completes_before_its_deadline() {
+async fn requests_for_all_or_too_many_nodes_end_before_their_timeout() {
     let cluster = Cluster::of(&[&[], &[], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let mut request = request(&hello, -1);
-    request["config"]["timeout"] = json!(60);
-    let answer = timeout(WITHIN, cluster.execute(request)).await.unwrap();
-    assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()));
+    let execute = |n_nodes| timeout(WITHIN, cluster.execute(request_within(&hello, n_nodes, 60)));
+    assert_eq!(execute(-1).await.unwrap()["cluster"]["peers"], texts(&cluster.ids()));
+    let answer = execute(4).await.unwrap();
+    assert_eq!(answer["code"], "408", "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.starts_with("asked the cluster for 4 nodes, and 3 reported ("), "{message}");
     cluster.group.shutdown().await;
 }
 
@@ -178,8 +167,7 @@ async fn worker_without_a_free_slot_gets_no_orders() {
     cluster.add_worker(&[], limits, 1).await;
     let (sleep, hello) =
         (cluster.add("sleep.wasm", SLEEP).await, cluster.add("h.wasm", HELLO).await);
-    let mut second = request(&hello, 1);
-    second["config"]["timeout"] = json!(1);
+    let second = request_within(&hello, 1, 1);
     let meanwhile = async {
         busy(&cluster.workers[0]).await;
         cluster.execute(second).await
@@ -193,35 +181,19 @@ async fn worker_without_a_free_slot_gets_no_orders() {
     cluster.group.shutdown().await;
 }
 
-/// Waits until a worker runs a function.
-async fn busy(worker: &Node) {
-    let NodeRole::Worker(worker) = &worker.role else { panic!("it is a worker") };
-    until(WITHIN, || async {
-        let (slots, free) = worker.slots();
-        if free < slots { Ok(()) } else { Err(free) }
-    })
-    .await
-    .unwrap();
-}
-
 #[tokio::test]
 async fn workers_reconnect_to_a_restarted_head() {
-    let group = Group::default();
-    let dir = tempfile::tempdir().unwrap();
     let identity = Identity::random();
-    let mut cluster = Cluster::of(&[]).await;
-    let options = head_options(dir.path().to_owned(), identity.clone(), 0);
-    cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
+    let mut cluster = Cluster::headed_by(|options| options.identity = identity.clone()).await;
     cluster.add_worker(&[], LIMITS_DEFAULT, 1).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let port = cluster.head.addresses()[0].split('/').nth(4).unwrap().parse().unwrap();
     cluster.head.shutdown().await;
 
-    let options = head_options(dir.path().to_owned(), identity, port);
-    cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
+    let options = NodeOptions { identity, port, ..head_options(cluster.dir.path().join("head")) };
+    cluster.head = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
     let answer = cluster.execute(request(&hello, 1)).await;
     assert_eq!(answer["code"], "200", "within the roll call, without a wait before it: {answer}");
-    group.shutdown().await;
     cluster.group.shutdown().await;
 }
 
@@ -229,17 +201,9 @@ async fn workers_reconnect_to_a_restarted_head() {
 async fn head_stops_waiting_for_workers_when_the_client_disconnects() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let mut request = request(&hello, 1);
-    request["config"]["timeout"] = json!(60);
-    let address = cluster.head.api_address().unwrap();
     let head = cluster.head.head().unwrap();
-    let line = "POST /api/v1/functions/execute";
-    let stream = opened(address, line, "application/json", &request.to_string()).await;
-    until(WITHIN, || async {
-        if head.executions().in_progress().is_empty() { Err("nothing") } else { Ok(()) }
-    })
-    .await
-    .unwrap();
+    let stream = executing(&cluster, &request_within(&hello, 1, 60)).await;
+    until_true(|| !head.executions().in_progress().is_empty()).await;
     drop(stream);
     assert!(head.drain(Duration::from_secs(10)).await, "the roll call of 60 s was canceled");
     cluster.group.shutdown().await;
@@ -267,20 +231,14 @@ async fn malformed_messages_are_dropped_and_repeated_reports_counted_once() {
             let Event::Gossip { bytes, .. } = event else { continue };
             let Ok(Message::RollCall(call)) = Message::read(&bytes) else { continue };
             for request_id in [&call.request_id, &call.request_id, &call.request_id, "other"] {
-                let response = Message::RollCallResponse(RollCallResponse {
-                    code: Code::ACCEPTED,
-                    function_id: call.function_id.clone(),
-                    request_id: request_id.to_owned(),
-                    ..RollCallResponse::default()
-                });
+                let call = RollCall { request_id: request_id.to_owned(), ..call.clone() };
+                let response = Message::RollCallResponse(acceptance(call));
                 insistent.tell(&to, WORK_PROTOCOL, &message(&response)).await.unwrap();
             }
             heard.send(()).await.unwrap();
         }
     });
-    let mut request = request(&hello, 3);
-    request["config"]["timeout"] = json!(2);
-    let answer = cluster.execute(request).await;
+    let answer = cluster.execute(request_within(&hello, 3, 2)).await;
     assert!(hears.recv().await.is_some());
     assert_eq!(answer["code"], "408", "{answer}");
     let message = answer["message"].as_str().unwrap();
@@ -293,19 +251,9 @@ async fn content_that_does_not_match_its_id_is_rejected_and_fetched_from_the_nex
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (liar, mut asked) = cluster.stranger().await;
-    let (fetcher, _events) = cluster.stranger().await;
-    let address: BootNode = liar.addresses()[0].parse().unwrap();
-    let options = NetworkOptions {
-        identity: Identity::random(),
-        address: std::net::Ipv4Addr::LOCALHOST.into(),
-        port: 0,
-        boot_nodes: vec![address, cluster.head.addresses()[0].parse().unwrap()],
-        protocols: Protocols::default(),
-        connectivity: Connectivity::for_role(Role::Worker),
-        clock: Clock::system(),
-    };
-    drop(fetcher);
-    let (fetcher, mut events) = Network::start(&cluster.group, options).await.unwrap();
+    let addresses = [liar.addresses().remove(0), cluster.head.addresses().remove(0)];
+    let (fetcher, mut events) =
+        peer(&cluster.group, Identity::random(), &addresses, Protocols::default()).await;
     for _ in 0..2 {
         while !matches!(events.recv().await.unwrap(), Event::Connected(_)) {}
     }
@@ -388,6 +336,7 @@ async fn rest_api_lists_nodes_and_functions_and_serves_health_checks() {
     assert_eq!(gpu["addresses"], json!(cluster.workers[0].addresses()));
     assert!(gpu["last_seen"].is_string());
     assert_eq!((&gpu["slots"], &gpu["slots_free"]), (&json!(10), &json!(10)));
+    assert_eq!(gpu["attributes"], Value::Null);
     assert_eq!(gpu["agreement_percent"], 100.0);
     cluster.group.shutdown().await;
 }
@@ -407,27 +356,17 @@ async fn too_long_body_is_rejected() {
 }
 
 #[tokio::test]
-async fn head_does_not_start_with_an_address_in_use() {
+async fn node_does_not_start_with_an_address_in_use() {
     let cluster = Cluster::of(&[]).await;
     let dir = tempfile::tempdir().unwrap();
-    let mut options = head_options(dir.path().to_owned(), Identity::random(), 0);
     let taken = cluster.head.api_address().unwrap().to_string();
-    options.role = RoleOptions::Head { rest_api: taken };
-    let refused = Node::start(options, &cluster.group, Clock::system()).await;
-    assert!(matches!(refused, Err(NodeError::Serve { what: "REST API", .. })), "{refused:?}");
-    cluster.group.shutdown().await;
-}
-
-#[tokio::test]
-async fn worker_does_not_start_with_a_metrics_address_in_use() {
-    let cluster = Cluster::of(&[]).await;
-    let dir = tempfile::tempdir().unwrap();
-    let mut options = head_options(dir.path().to_owned(), Identity::random(), 0);
-    options.role = RoleOptions::Worker;
-    options.work.metrics_api = Some(cluster.head.api_address().unwrap().to_string());
-    let refused = Node::start(options, &cluster.group, Clock::system()).await.unwrap_err();
-    assert_eq!(refused.to_string(), "cannot serve the metrics");
-    cluster.group.shutdown().await;
+    let rest_api = RoleOptions::Head { rest_api: taken.clone() };
+    for (role, want) in [(rest_api, "the REST API"), (RoleOptions::Worker, "the metrics")] {
+        let mut options = NodeOptions { role, ..head_options(dir.path().to_owned()) };
+        options.work.metrics_api = Some(taken.clone());
+        let refused = Node::start(options, &cluster.group, Clock::system()).await.unwrap_err();
+        assert_eq!(refused.to_string(), format!("cannot serve {want}"));
+    }
 }
 
 #[tokio::test]
@@ -436,10 +375,8 @@ async fn simultaneous_requests_to_a_head_all_succeed() {
     let hello = cluster.add("hello.wasm", HELLO).await;
     let executions = (0..20).map(|_| cluster.execute(request(&hello, 3)));
     for answer in futures::future::join_all(executions).await {
-        assert_eq!(
-            (&answer["code"], &answer["results"][0]["frequency"]),
-            (&json!("200"), &json!(100.0))
-        );
+        assert_eq!(answer["code"], "200", "{answer}");
+        assert_eq!(answer["results"][0]["frequency"], 100.0);
     }
     cluster.group.shutdown().await;
 }

@@ -8,8 +8,7 @@ async fn cluster_of_zones(zones: &[&str]) -> Cluster {
     let mut cluster = Cluster::of(&[&[]]).await;
     for zone in zones {
         let attributes = [("zone".to_owned(), (*zone).to_owned())].into();
-        let work = WorkOptions { attributes, ..WorkOptions::usual() };
-        cluster.add_worker_with(&[], (LIMITS_DEFAULT, 2), work).await;
+        cluster.add_worker_with(|options| options.work.attributes = attributes).await;
     }
     cluster
 }
@@ -23,17 +22,6 @@ async fn execute_once(cluster: &Cluster, request: &Value) -> (Value, bool) {
     (answer["cluster"]["peers"].clone(), execution["warm"].as_bool().unwrap())
 }
 
-/// Waits until the head knows that `worker` holds a function.
-async fn until_held(cluster: &Cluster, worker: &Node) {
-    until(WITHIN, || async {
-        let peers = cluster.head.head().unwrap().peers();
-        let known = peers.into_iter().find(|(id, _)| id == worker.peer_id());
-        known.filter(|(_, peer)| !peer.offer.functions.is_empty()).ok_or("not offered")
-    })
-    .await
-    .unwrap();
-}
-
 #[tokio::test]
 async fn workers_with_requested_attributes_get_orders_without_a_roll_call() {
     let cluster = cluster_of_zones(&["a", "b"]).await;
@@ -44,9 +32,27 @@ async fn workers_with_requested_attributes_get_orders_without_a_roll_call() {
     selected["config"]["selector"] = json!("zone in (b, c)");
     let want = json!([cluster.workers[2].peer_id().as_str()]);
     assert_eq!(execute_once(&cluster, &exact).await.0, want);
-    until_held(&cluster, &cluster.workers[2]).await;
+    let head = cluster.head.head().unwrap();
+    until_true(|| {
+        head.peers().iter().any(|(id, peer)| {
+            id == cluster.workers[2].peer_id() && !peer.offer.functions.is_empty()
+        })
+    })
+    .await;
     assert_eq!(execute_once(&cluster, &exact).await, (want.clone(), true));
     assert_eq!(execute_once(&cluster, &selected).await, (want, true));
+    for attributes in [
+        json!({"values": [{"name": "zone", "value": "c"}]}),
+        json!({"values": [{"name": "zone", "value": "a"}], "attestation_required": true}),
+        json!({"attestors": {"each": ["12D3KooWpeer1"]}}),
+    ] {
+        let mut unmet = request_within(&hello, 1, 1);
+        unmet["config"]["attributes"] = attributes;
+        let answer = cluster.execute(unmet).await;
+        let want = "; 3 workers of it are connected, with these attributes or without them";
+        let message = answer["message"].as_str().unwrap();
+        assert!(answer["code"] == "408" && message.ends_with(want), "{answer}");
+    }
     cluster.group.shutdown().await;
 }
 
@@ -82,19 +88,6 @@ async fn only_reporting_workers_that_fit_the_selector_are_chosen() {
 }
 
 #[tokio::test]
-async fn list_of_nodes_contains_attributes() {
-    let cluster = cluster_of_zones(&["a"]).await;
-    let (_, list) = get(cluster.head.api_address().unwrap(), "/api/v1/nodes").await;
-    let declared = |peer: &PeerId| {
-        let nodes = list["nodes"].as_array().unwrap();
-        nodes.iter().find(|node| node["peer_id"] == peer.as_str()).unwrap()["attributes"].clone()
-    };
-    assert_eq!(declared(cluster.workers[1].peer_id()), json!({"zone": "a"}));
-    assert_eq!(declared(cluster.workers[0].peer_id()), Value::Null);
-    cluster.group.shutdown().await;
-}
-
-#[tokio::test]
 async fn attributes_of_a_peer_are_limited() {
     let cluster = Cluster::of(&[]).await;
     let (bad, _events) = cluster.stranger().await;
@@ -111,10 +104,7 @@ async fn attributes_of_a_peer_are_limited() {
     });
     let (_, peer) = known.await.unwrap();
     assert_eq!(peer.offer.attributes.len(), 64);
-    assert!(
-        peer.offer.attributes.keys().all(|name| name.len() == 5),
-        "{:?}",
-        peer.offer.attributes
-    );
+    let attributes = &peer.offer.attributes;
+    assert!(attributes.keys().all(|name| name.len() == 5), "{attributes:?}");
     cluster.group.shutdown().await;
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::message::{
     CallDigest, Message, NodeResult, Offer, SignedCall, WorkOrder, WorkOrderResponse,
 };
+use crate::peers::Peer;
 
 /// Reaction of an impostor to work orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,23 +24,11 @@ pub(super) enum Reaction {
 /// Adds a peer that offers `function` with more slots than any worker, so that it is chosen first,
 /// and that has this reaction to its orders. Returns the peer's id.
 pub(super) async fn impostor(cluster: &Cluster, function: &str, reaction: Reaction) -> PeerId {
-    let (network, mut events) = cluster.stranger().await;
-    let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
-    let offer = offering(function);
-    network.tell(&head, OFFER_PROTOCOL, &message(&offer)).await.unwrap();
-    let seen = cluster.head.head().unwrap();
-    until(WITHIN, || async { seen.slots_of(&id).ok_or("no offer") }).await.unwrap();
-    cluster.group.spawn("impostor", async move {
-        while let Some(event) = events.recv().await {
-            let Event::Message { bytes, .. } = event else { continue };
-            let Ok(Message::WorkOrder(order)) = Message::read(&bytes) else { continue };
-            if let Some(answer) = reaction.answer(order) {
-                let answer = message(&Message::WorkOrderResponse(answer));
-                network.tell(&head, WORK_PROTOCOL, &answer).await.unwrap();
-            }
-        }
-    });
-    id
+    let reply = move |_: &PeerId, received| match received {
+        Message::WorkOrder(order) => reaction.answer(order).map(Message::WorkOrderResponse),
+        _ => None,
+    };
+    cluster.replying(Some(offering(function)), reply).await
 }
 
 fn offering(function: &str) -> Offer {
@@ -54,31 +43,31 @@ fn offering(function: &str) -> Offer {
 
 impl Reaction {
     fn answer(self, order: WorkOrder) -> Option<WorkOrderResponse> {
-        let request_id = order.request_id.clone();
         let refused = WorkOrderResponse {
-            request_id: request_id.clone(),
+            request_id: order.request_id.clone(),
             code: Code::ERROR,
             error_message: "no free slot".into(),
+            is_final: self == Self::FinalRefusal,
             ..WorkOrderResponse::default()
         };
-        let result = NodeResult { code: Code::OK, ..NodeResult::default() };
-        let answered = |result| WorkOrderResponse {
-            request_id: request_id.clone(),
-            code: Code::OK,
-            result,
-            ..WorkOrderResponse::default()
-        };
-        let worker = Identity::random();
-        let call = WorkOrder { method: "another.wasm".into(), ..order };
-        let call = CallDigest::new(&call, worker.peer_id());
-        let other =
-            SignedCall { request_id: request_id.as_str(), function_id: "another function", call };
         match self {
             Self::Silence => None,
-            Self::Refusal => Some(refused),
-            Self::FinalRefusal => Some(WorkOrderResponse { is_final: true, ..refused }),
-            Self::Unsigned => Some(answered(result)),
-            Self::Forged => Some(answered(result.sign(other, &worker))),
+            Self::Refusal | Self::FinalRefusal => Some(refused),
+            Self::Unsigned => Some(answer_to(order, "")),
+            Self::Forged => {
+                let worker = Identity::random();
+                let call = WorkOrder { method: "another.wasm".into(), ..order.clone() };
+                let call = CallDigest::new(&call, worker.peer_id());
+                let (request_id, function_id) = (&*order.request_id, "another function");
+                let result = NodeResult { code: Code::OK, ..NodeResult::default() };
+                let result = result.sign(SignedCall { request_id, function_id, call }, &worker);
+                Some(WorkOrderResponse {
+                    request_id: order.request_id,
+                    code: Code::OK,
+                    result,
+                    ..WorkOrderResponse::default()
+                })
+            }
         }
     }
 }
@@ -94,27 +83,12 @@ pub(super) async fn known(cluster: &Cluster, request_id: &Value) -> Value {
 /// Waits until the head knows that all workers hold `function`.
 pub(super) async fn offered(cluster: &Cluster, function: &content::Function) {
     let head = cluster.head.head().unwrap();
-    let id = function.id;
-    until(WITHIN, || async {
+    until_true(|| {
         let peers = head.peers();
-        let holding = peers.iter().filter(|(_, peer)| peer.offer.functions.contains(&id)).count();
-        if holding >= cluster.workers.len() { Ok(()) } else { Err(holding) }
+        let holds = |(_, peer): &&(_, Peer)| peer.offer.functions.contains(&function.id);
+        peers.iter().filter(holds).count() >= cluster.workers.len()
     })
-    .await
-    .unwrap();
-}
-
-/// Waits until no worker runs anything.
-pub(super) async fn idle(cluster: &Cluster) {
-    for worker in &cluster.workers {
-        let NodeRole::Worker(worker) = &worker.role else { panic!("it is a worker") };
-        until(WITHIN, || async {
-            let (slots, free) = worker.slots();
-            if free == slots { Ok(()) } else { Err(free) }
-        })
-        .await
-        .unwrap();
-    }
+    .await;
 }
 
 pub(super) fn answering_within(within: Duration) -> WorkOptions {
@@ -188,9 +162,8 @@ async fn slots_offered_during_a_roll_call_are_used() {
                     network.tell(&head, OFFER_PROTOCOL, &message(&offer)).await.unwrap();
                 }
                 Ok(Message::WorkOrder(order)) => {
-                    let answer =
-                        Message::WorkOrderResponse(Reaction::Unsigned.answer(order).unwrap());
-                    network.tell(&head, WORK_PROTOCOL, &message(&answer)).await.unwrap();
+                    let answer = message(&Message::WorkOrderResponse(answer_to(order, "")));
+                    network.tell(&head, WORK_PROTOCOL, &answer).await.unwrap();
                 }
                 _ => {}
             }
@@ -224,9 +197,7 @@ async fn unsigned_results_are_accepted_unless_signatures_are_required() {
     let cluster = Cluster::with(work).await;
     let function = cluster.add("hello.wasm", HELLO).await;
     let peer = impostor(&cluster, &function.id.to_string(), Reaction::Unsigned).await;
-    let mut request = request(&function, 1);
-    request["config"]["timeout"] = json!(1);
-    let answer = cluster.execute(request).await;
+    let answer = cluster.execute(request_within(&function, 1, 1)).await;
     assert_eq!(answer["code"], "500", "{answer}");
     let want =
         format!("0 of 1 node returned a result: {peer} returned a result without a signature");
@@ -250,11 +221,7 @@ async fn quorum_of_equal_results_ends_the_execution() {
         timeout(WITHIN, cluster.execute(request)).await.expect("the third worker is not awaited");
     assert_eq!(answer["code"], "200", "{answer}");
     assert_eq!(answer["results"][0]["peers"], texts(&cluster.ids()));
-    assert_eq!(
-        answer["cluster"]["peers"],
-        texts(&cluster.ids()),
-        "the third worker has not responded"
-    );
+    assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()), "the third has not responded");
     let execution = known(&cluster, &answer["request_id"]).await;
     let parts = execution["peers"].as_array().unwrap();
     let part = parts.iter().find(|part| part["peer_id"] == silent.as_str()).unwrap();
@@ -301,7 +268,7 @@ async fn deleting_an_execution_cancels_it_on_its_worker() {
     let address = cluster.head.api_address().unwrap();
     let deleting = async {
         busy(&cluster.workers[0]).await;
-        let NodeRole::Worker(worker) = &cluster.workers[0].role else { panic!("it is a worker") };
+        let worker = cluster.workers[0].role.worker().unwrap();
         let slots = worker.slots_for(cluster.head.peer_id());
         assert_eq!(slots, (1, 1), "the head's own run does not reduce the offer");
         let (_, list) = get(address, "/api/v1/executions").await;
@@ -324,32 +291,22 @@ async fn deleting_an_execution_cancels_it_on_its_worker() {
 #[tokio::test]
 async fn execution_is_canceled_on_its_worker_when_the_client_disconnects() {
     let (cluster, request) = sleeping().await;
-    let line = "POST /api/v1/functions/execute";
-    let address = cluster.head.api_address().unwrap();
-    let stream = opened(address, line, "application/json", &request.to_string()).await;
+    let stream = executing(&cluster, &request).await;
     busy(&cluster.workers[0]).await;
     drop(stream);
     idle(&cluster).await;
+    all_ended(&cluster).await;
     let head = cluster.head.head().unwrap();
-    until(WITHIN, || async {
-        if head.executions().in_progress().is_empty() { Ok(()) } else { Err("executing") }
-    })
-    .await
-    .unwrap();
     assert_eq!(head.executions().list(1)[0].state, "canceled");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
 async fn worker_cancels_the_orders_of_a_failed_head() {
     let (cluster, request) = sleeping().await;
-    let line = "POST /api/v1/functions/execute";
-    let address = cluster.head.api_address().unwrap();
-    let _stream = opened(address, line, "application/json", &request.to_string()).await;
+    let _stream = executing(&cluster, &request).await;
     busy(&cluster.workers[0]).await;
     cluster.head.working.shutdown().await;
     idle(&cluster).await;
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -366,36 +323,6 @@ async fn request_can_lower_but_not_raise_the_limits_of_its_runs() {
         let execution = known(&cluster, &answer["request_id"]).await;
         let wall = execution["peers"][0]["usage"]["wall_clock_time"].as_u64().unwrap();
         assert!(wall < at_most_ms * 1_000_000, "{asked_ms} ms: {wall} ns");
-    }
-    cluster.group.shutdown().await;
-}
-
-#[tokio::test]
-async fn only_nodes_with_the_requested_attributes_respond_to_a_roll_call() {
-    let mut cluster = Cluster::of(&[&[]]).await;
-    let attributes = [("zone".to_owned(), "a".to_owned())].into();
-    let work = WorkOptions { attributes, ..WorkOptions::usual() };
-    cluster.add_worker_with(&[], (LIMITS_DEFAULT, 2), work).await;
-    let hello = cluster.add("hello.wasm", HELLO).await;
-    let mut asked = request(&hello, 1);
-    asked["config"]["attributes"] = json!({"values": [{"name": "zone", "value": "a"}]});
-    let answer = cluster.execute(asked.clone()).await;
-    assert_eq!(
-        answer["cluster"]["peers"],
-        json!([cluster.workers[1].peer_id().as_str()]),
-        "{answer}"
-    );
-    asked["config"]["timeout"] = json!(1);
-    for attributes in [
-        json!({"values": [{"name": "zone", "value": "b"}]}),
-        json!({"values": [{"name": "zone", "value": "a"}], "attestation_required": true}),
-        json!({"attestors": {"each": ["12D3KooWpeer1"]}}),
-    ] {
-        asked["config"]["attributes"] = attributes;
-        let answer = cluster.execute(asked.clone()).await;
-        let want = "; 2 workers of it are connected, with these attributes or without them";
-        let message = answer["message"].as_str().unwrap();
-        assert!(answer["code"] == "408" && message.ends_with(want), "{answer}");
     }
     cluster.group.shutdown().await;
 }

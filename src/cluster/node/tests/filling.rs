@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::functions::install;
 use super::*;
-use crate::message::{EvictFunctions, InstallFunction, RollCall};
+use crate::message::{EvictFunctions, InstallFunction};
 
 /// Limits of a store that is full with fewer than two hundred functions.
 const SMALL: StoreLimits = StoreLimits { functions: 160, bytes: 1 << 30 };
@@ -32,9 +32,8 @@ fn module(n: u32) -> Vec<u8> {
 async fn fill(cluster: &Cluster, worker: &Node) {
     let (bad, mut events) = cluster.stranger_of(worker).await;
     for n in 0..N_FUNCTIONS {
-        let function_id = FunctionId::from_module(&module(n)).to_string();
-        let call = RollCall { function_id, request_id: format!("fill-{n}"), ..RollCall::default() };
-        let call = message(&Message::RollCall(call));
+        let id = FunctionId::from_module(&module(n)).to_string();
+        let call = roll_call(&id, &format!("fill-{n}"));
         until(WITHIN, || bad.publish(GENERAL_TOPIC, call.clone())).await.unwrap();
         let answered = async {
             loop {
@@ -68,9 +67,7 @@ async fn function_can_be_installed_after_a_stranger_filled_the_store() {
     let answer = install(&cluster, json!({"cid": installed.id.to_string()})).await;
     assert_eq!(answer, (200, json!({"code": "200"})));
     let worker = &cluster.workers[0];
-    until(WITHIN, || async { worker.functions().get(installed.id).ok_or("not there") })
-        .await
-        .unwrap();
+    until_true(|| worker.functions().get(installed.id).is_some()).await;
     fill(&cluster, worker).await;
     let held = worker.functions();
     let strange = |n: &u32| held.get(FunctionId::from_module(&module(*n))).is_some();

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use content::{AnswerLimits, AskError, Peers};
 
 use super::*;
-use crate::peers::Peer;
+use crate::peers::NodeOffer;
 
 /// A TCP forwarder in front of a node, which makes the node look frozen from some time on.
 struct Forwarder {
@@ -94,21 +94,26 @@ async fn worker_of(cluster: &Cluster, addresses: &[String]) -> Node {
         role: RoleOptions::Worker,
         boot_nodes: addresses.iter().map(|address| address.parse().unwrap()).collect(),
         connectivity: Connectivity::for_role(Role::Worker),
-        ..head_options(cluster.dir.path().join("worker"), Identity::random(), 0)
+        ..head_options(cluster.dir.path().join("worker"))
     };
     Node::start(options, &cluster.group, Clock::system()).await.unwrap()
 }
 
-/// Returns the state of a worker that `head` has recorded.
-fn find_peer(head: &Node, worker: &PeerId) -> Result<Peer, &'static str> {
+/// Returns the offer of `worker` that `head` has recorded.
+fn offer_of(head: &Node, worker: &Node) -> Arc<NodeOffer> {
     let mut peers = head.head().unwrap().peers().into_iter();
-    peers.find(|(id, _)| id == worker).map(|(_, peer)| peer).ok_or("unknown")
+    let known = peers.find(|(id, _)| id == worker.peer_id());
+    known.map(|(_, peer)| peer.offer).unwrap_or_default()
 }
 
 /// Waits until `head` has the offer of `worker`.
 async fn offered(head: &Node, worker: &Node) {
-    let look = || async { find_peer(head, worker.peer_id())?.offer.role.ok_or("no offer") };
-    until(WITHIN, look).await.unwrap();
+    until_true(|| offer_of(head, worker).role.is_some()).await;
+}
+
+/// Waits until `worker` has offered `function` to `head`.
+async fn holds(head: &Node, worker: &Node, function: FunctionId) {
+    until_true(|| offer_of(head, worker).functions.contains(&function)).await;
 }
 
 #[tokio::test]
@@ -116,7 +121,7 @@ async fn frozen_head_does_not_delay_offers_to_other_heads() {
     let cluster = Cluster::of(&[]).await;
     let mut others = Vec::new();
     for name in ["second", "third"] {
-        let options = head_options(cluster.dir.path().join(name), Identity::random(), 0);
+        let options = head_options(cluster.dir.path().join(name));
         others.push(Node::start(options, &cluster.group, Clock::system()).await.unwrap());
     }
     let [second, frozen] = others.as_slice() else { panic!("two heads") };
@@ -135,11 +140,7 @@ async fn frozen_head_does_not_delay_offers_to_other_heads() {
         let name = format!("module-{n}.wasm").parse().unwrap();
         let function = worker.functions().add(name, module).await.unwrap();
         for head in live {
-            let look = || async {
-                let offer = find_peer(head, worker.peer_id())?.offer;
-                offer.functions.contains(&function.id).then_some(()).ok_or("function not offered")
-            };
-            until(WITHIN, look).await.unwrap();
+            holds(head, &worker, function.id).await;
         }
     }
     let frozen = worker.role.worker().unwrap().peers();
@@ -153,8 +154,7 @@ async fn frozen_head_does_not_delay_offers_to_other_heads() {
 
 #[tokio::test]
 async fn frozen_worker_delays_a_request_by_little_more_than_the_time_limit_of_the_request() {
-    let work = WorkOptions { response_within: Duration::from_mins(10), ..WorkOptions::usual() };
-    let cluster = Cluster::with(work).await;
+    let cluster = Cluster::with(executions::answering_within(Duration::from_mins(10))).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let forwarder = Forwarder::start(&cluster.head, &cluster.group).await;
     let worker = worker_of(&cluster, &[forwarder.address(&cluster.head)]).await;
@@ -162,11 +162,7 @@ async fn frozen_worker_delays_a_request_by_little_more_than_the_time_limit_of_th
     let mut asked = request(&hello, 1);
     asked["config"]["runtime"] = json!({"run_time": 3000});
     assert_eq!(cluster.execute(asked.clone()).await["code"], "200");
-    let look = || async {
-        let offer = find_peer(&cluster.head, worker.peer_id())?.offer;
-        offer.functions.contains(&hello.id).then_some(()).ok_or("function not offered")
-    };
-    until(WITHIN, look).await.unwrap();
+    holds(&cluster.head, &worker, hello.id).await;
 
     forwarder.freeze_after(0);
     let answer = timeout(WITHIN, cluster.execute(asked)).await.unwrap();
@@ -203,7 +199,7 @@ impl Peers for Patient<'_> {
 async fn function_is_fetched_from_the_next_peer_if_the_first_peer_is_frozen() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let options = head_options(cluster.dir.path().join("second"), Identity::random(), 0);
+    let options = head_options(cluster.dir.path().join("second"));
     let frozen = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
     let forwarder = Forwarder::start(&frozen, &cluster.group).await;
     let addresses = [cluster.head.addresses().remove(0), forwarder.address(&frozen)];

@@ -6,16 +6,13 @@ use axum::Router;
 use axum::routing::get;
 use model::function::FunctionId;
 use model::function::content::{Codec, ContentId};
-use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
 use super::super::*;
 use super::support::{get as got, *};
-use crate::message::{InstallFunctionResponse, Message, json as message};
-use crate::network::Event;
-use content::{Function, Functions, Hosts, NameHints, Requester, Upload};
+use crate::message::{Code, InstallFunctionResponse, Message};
+use content::{Function, Functions, Hosts, NameHints, Requester, StoreLimits, Upload};
 use serde_json::{Value, json};
-use task::wait::until;
 
 /// Returns a module that is longer than a block and prints another greeting than [`HELLO`].
 fn long_module() -> Vec<u8> {
@@ -100,24 +97,6 @@ async fn module_runs_under_every_name_of_its_file() {
     cluster.group.shutdown().await;
 }
 
-/// Sends a body of bytes and returns the status and the JSON of the response.
-async fn send_bytes(address: SocketAddr, line: &str, kind: &str, body: &[u8]) -> (u16, Value) {
-    use tokio::io::AsyncWriteExt as _;
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let head = format!(
-        "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {kind}\r\n\
-         content-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(body).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    (status, serde_json::from_str(body).unwrap())
-}
-
 #[tokio::test]
 async fn function_is_uploaded_shown_run_and_removed() {
     let cluster = Cluster::of(&[&[]]).await;
@@ -129,7 +108,7 @@ async fn function_is_uploaded_shown_run_and_removed() {
     // The upload is much longer than the maximum body of a request to execute.
     let car = "application/vnd.ipld.car";
     let line = "POST /api/v1/functions?name=greetings&method=hello.wasm";
-    let (status, added) = send_bytes(address, line, car, &upload.car).await;
+    let (status, added) = send(address, line, car, &upload.car).await;
     assert_eq!((status, &added["function_id"]), (200, &json!(id)), "{added}");
     assert_eq!((&added["name"], &added["method"]), (&json!("greetings"), &json!("hello.wasm")));
     let (_, listed) = got(address, "/api/v1/functions").await;
@@ -158,7 +137,7 @@ async fn invalid_function_upload_is_rejected_with_the_reason() {
     let module = wat::parse_str(HELLO).unwrap();
     let (car, wasm) = ("application/vnd.ipld.car", "application/wasm");
     let post = async |query: &str, kind: &str, body: &[u8]| {
-        send_bytes(address, &format!("POST /api/v1/functions{query}"), kind, body).await
+        send(address, &format!("POST /api/v1/functions{query}"), kind, body).await
     };
     let check = |(status, answer): (u16, Value), want: &str| {
         let message = answer["message"].as_str().unwrap().to_owned();
@@ -186,16 +165,8 @@ async fn function_of_one_worker_is_installed_on_the_head_and_other_workers() {
     let hello = has.add("hello.wasm".parse().unwrap(), module).await.unwrap();
     let installed = install(&cluster, json!({"cid": hello.id.to_string()})).await;
     assert_eq!(installed, (200, json!({"code": "200"})));
-    until(WITHIN, || async {
-        let nodes = [&cluster.head, &cluster.workers[1]];
-        if nodes.iter().all(|node| node.functions().get(hello.id).is_some()) {
-            Ok(())
-        } else {
-            Err(())
-        }
-    })
-    .await
-    .unwrap();
+    let nodes = [&cluster.head, &cluster.workers[1]];
+    until_true(|| nodes.iter().all(|node| node.functions().get(hello.id).is_some())).await;
     cluster.group.shutdown().await;
 }
 
@@ -219,28 +190,20 @@ async fn failed_installation_returns_the_reasons_of_the_nodes() {
 #[tokio::test]
 async fn installation_succeeds_if_a_b7s_worker_reports_the_function_as_installed() {
     let cluster = Cluster::of(&[]).await;
-    let (network, mut events) = cluster.stranger().await;
-    let head = cluster.head.peer_id().clone();
     let cid = FunctionId::from_module(b"elsewhere").to_string();
-    let answering = async {
-        while let Some(event) = events.recv().await {
-            let Event::Gossip { bytes, .. } = event else { continue };
-            let Ok(Message::InstallFunction(install)) = Message::read(&bytes) else { continue };
-            let want = format!("https://{cid}.ipfs.w3s.link/manifest.json");
-            assert_eq!((&install.cid, &install.manifest_url), (&cid, &want));
-            let answer = InstallFunctionResponse {
-                code: crate::message::Code::ACCEPTED,
+    let (want, url) = (cid.clone(), format!("https://{cid}.ipfs.w3s.link/manifest.json"));
+    cluster
+        .replying(None, move |_, received| {
+            let Message::InstallFunction(install) = received else { return None };
+            assert_eq!((&install.cid, &install.manifest_url), (&want, &url));
+            Some(Message::InstallFunctionResponse(InstallFunctionResponse {
+                code: Code::ACCEPTED,
                 message: "installed".to_owned(),
                 cid: install.cid,
-            };
-            let answer = message(&Message::InstallFunctionResponse(answer));
-            network.tell(&head, WORK_PROTOCOL, &answer).await.unwrap();
-        }
-    };
-    let installed = tokio::select! {
-        installed = install(&cluster, json!({"cid": cid})) => installed,
-        () = answering => unreachable!("the network still runs"),
-    };
+            }))
+        })
+        .await;
+    let installed = install(&cluster, json!({"cid": cid})).await;
     assert_eq!(installed, (200, json!({"code": "200"})));
     cluster.group.shutdown().await;
 }
@@ -248,7 +211,6 @@ async fn installation_succeeds_if_a_b7s_worker_reports_the_function_as_installed
 /// A package at an address is called by the hash of the address, as clients of b7s do.
 #[tokio::test]
 async fn function_is_installed_from_an_address_and_called_by_its_hash() {
-    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = {
         use flate2::Compression;
         use flate2::write::GzEncoder;
@@ -269,28 +231,15 @@ async fn function_is_installed_from_an_address_and_called_by_its_hash() {
     let router = Router::new()
         .route("/manifest.json", get(async || manifest))
         .route("/hello.tar.gz", get(async || archive));
-    group.spawn("site", async move { axum::serve(listener, router).await.unwrap() });
+    let site = Group::default();
+    site.spawn("site", async move { axum::serve(listener, router).await.unwrap() });
 
-    let sources = SourceOptions { hosts: Hosts::Any, ..SourceOptions::default() };
-    let options = |name: &str| NodeOptions {
-        sources: sources.clone(),
-        ..head_options(dir.path().join(name), Identity::random(), 0)
-    };
-    let head = Node::start(options("head"), &group, Clock::system()).await.unwrap();
-    let worker = NodeOptions {
-        role: RoleOptions::Worker,
-        boot_nodes: vec![head.addresses()[0].parse().unwrap()],
-        ..options("worker")
-    };
-    let worker = Node::start(worker, &group, Clock::system()).await.unwrap();
-    let id = worker.peer_id().clone();
-    let cluster = Cluster { group, head, workers: vec![worker], dir };
-    cluster.sees(&[id]).await;
+    let mut cluster = Cluster::headed_by(|options| options.sources.hosts = Hosts::Any).await;
+    cluster.add_worker_of_store(StoreLimits::default()).await;
     assert_eq!(install(&cluster, json!({"uri": address})).await, (200, json!({"code": "200"})));
     let id = FunctionId::from_address(&address);
-    until(WITHIN, || async { cluster.workers[0].functions().get(id).ok_or("not there yet") })
-        .await
-        .unwrap();
+    let held = cluster.workers[0].functions();
+    until_true(|| held.get(id).is_some()).await;
     let request = json!({"function_id": id.to_string(), "method": "hello.wasm"});
     let answer = cluster.execute(request).await;
     assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
@@ -301,11 +250,7 @@ async fn function_is_installed_from_an_address_and_called_by_its_hash() {
     let answer = cluster.execute(request.clone()).await;
     assert_eq!(answer["code"], "408", "{answer}");
     assert!(answer.to_string().contains("`whatever-cid` is not a content id (CID)"), "{answer}");
-    cluster.workers[0]
-        .functions()
-        .install_from(name, &address, &Requester::Operator)
-        .await
-        .unwrap();
+    held.install_from(name, &address, &Requester::Operator).await.unwrap();
     let answer = cluster.execute(request).await;
     assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
     cluster.group.shutdown().await;

@@ -1,12 +1,14 @@
 //! Peers of both versions of b7s, and clients on the network.
 
-use bytes::Bytes;
+use tokio::sync::mpsc;
 
 use super::*;
-use crate::message::{Execute, ExecuteReply, NodeResult, RollCall, WorkOrder};
+use crate::message::{
+    Execute, ExecuteReply, RollCall, RollCallResponse, WorkOrder, WorkOrderResponse,
+};
 use crate::peers::WorkProtocol;
 
-async fn receive_message(events: &mut tokio::sync::mpsc::Receiver<Event>) -> Value {
+async fn receive_message(events: &mut mpsc::Receiver<Event>) -> Value {
     let received = async {
         loop {
             if let Event::Message { bytes, .. } = events.recv().await.unwrap() {
@@ -129,16 +131,10 @@ async fn refusal_is_sent_as_a_failure_to_b7s_heads_of_both_versions() {
 #[tokio::test]
 async fn unknown_function_ids_share_one_metrics_label() {
     let mut cluster = Cluster::of(&[]).await;
-    let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
-    cluster.add_worker_with(&[], (LIMITS_DEFAULT, 4), work).await;
+    cluster.add_worker_with(with_metrics).await;
     let (head, mut events) = cluster.stranger_of(&cluster.workers[0]).await;
     for n in 0..3 {
-        let call = RollCall {
-            function_id: format!("made-up-{n}"),
-            request_id: format!("r{n}"),
-            ..RollCall::default()
-        };
-        let call = message(&Message::RollCall(call));
+        let call = roll_call(&format!("made-up-{n}"), &format!("r{n}"));
         until(WITHIN, || head.publish(GENERAL_TOPIC, call.clone())).await.unwrap();
         receive_message(&mut events).await;
     }
@@ -149,59 +145,38 @@ async fn unknown_function_ids_share_one_metrics_label() {
     cluster.group.shutdown().await;
 }
 
-/// Starts a b7s worker of one version, which accepts roll calls and responds to orders. The returned
-/// receiver gets the type of each message that the worker receives.
+/// Starts a b7s worker of one version, which accepts roll calls and responds to orders with this
+/// standard output. Returns its id and the types of the messages that it responds to.
 async fn b7s_worker(
     cluster: &Cluster,
     is_older: bool,
-) -> (PeerId, tokio::sync::mpsc::Receiver<String>) {
-    let (network, mut events) = cluster.stranger().await;
-    let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
-    let (heard, hears) = tokio::sync::mpsc::channel(8);
-    let own_id = id.to_string();
-    let answer = move |bytes: &Bytes| {
-        let from = if is_older { own_id.clone() } else { String::new() };
-        let outcome = wire::functions::Outcome { stdout: "b7s\n".into(), ..Default::default() };
-        let result = NodeResult { code: Code::OK, result: outcome, ..NodeResult::default() };
-        Some(match Message::read(bytes).ok()? {
-            Message::RollCall(call) => Message::RollCallResponse(RollCallResponse {
-                code: Code::ACCEPTED,
-                function_id: call.function_id,
-                request_id: call.request_id,
-                from,
-                ..RollCallResponse::default()
-            }),
+    stdout: String,
+) -> (PeerId, mpsc::Receiver<String>) {
+    let (heard, hears) = mpsc::channel(8);
+    let id = cluster.replying(None, move |own_id, received| {
+        let kind = received.kind().to_owned();
+        let from = if is_older { own_id.to_string() } else { String::new() };
+        let reply = match received {
+            Message::RollCall(call) => {
+                Message::RollCallResponse(RollCallResponse { from, ..acceptance(call) })
+            }
             Message::WorkOrder(order) if !is_older => {
-                Message::WorkOrderResponse(crate::message::WorkOrderResponse {
-                    request_id: order.request_id,
-                    code: Code::OK,
-                    result,
-                    ..Default::default()
-                })
+                Message::WorkOrderResponse(answer_to(order, &stdout))
             }
-            Message::Execute(request) if is_older => Message::ExecuteResponse(ExecuteReply {
-                request_id: request.order.request_id,
-                code: Code::OK,
-                results: [(own_id.clone(), result)].into(),
-                from,
-                ..ExecuteReply::default()
-            }),
+            Message::Execute(request) if is_older => {
+                let WorkOrderResponse { request_id, result, .. } =
+                    answer_to(request.order, &stdout);
+                let results = [(from.clone(), result)].into();
+                let code = Code::OK;
+                let reply = ExecuteReply { request_id, code, results, from, ..Default::default() };
+                Message::ExecuteResponse(reply)
+            }
             _ => return None,
-        })
-    };
-    cluster.group.spawn("b7s worker", async move {
-        while let Some(event) = events.recv().await {
-            let (Event::Gossip { bytes, .. } | Event::Message { bytes, .. }) = event else {
-                continue;
-            };
-            let message_kind = Message::read(&bytes).unwrap().kind().to_owned();
-            if let Some(answer) = answer(&bytes) {
-                network.tell(&head, WORK_PROTOCOL, &message(&answer)).await.unwrap();
-                heard.send(message_kind).await.unwrap();
-            }
-        }
+        };
+        heard.try_send(kind).unwrap();
+        Some(reply)
     });
-    (id, hears)
+    (id.await, hears)
 }
 
 #[tokio::test]
@@ -209,7 +184,7 @@ async fn b7s_workers_of_both_versions_execute_orders_of_our_head() {
     for (is_older, order) in [(false, "MsgWorkOrder"), (true, "MsgExecute")] {
         let cluster = Cluster::of(&[]).await;
         let hello = cluster.add("hello.wasm", HELLO).await;
-        let (worker, mut heard) = b7s_worker(&cluster, is_older).await;
+        let (worker, mut heard) = b7s_worker(&cluster, is_older, "b7s\n".to_owned()).await;
         let answer = cluster.execute(request(&hello, 1)).await;
         assert_eq!(answer["code"], "200", "{answer}");
         assert_eq!(answer["results"][0]["result"]["stdout"], "b7s\n");
@@ -223,48 +198,13 @@ async fn b7s_workers_of_both_versions_execute_orders_of_our_head() {
 /// b7s workers do not limit their output.
 #[tokio::test]
 async fn too_long_response_of_a_b7s_worker_is_an_error_immediately() {
-    let mut cluster = Cluster::of(&[]).await;
-    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
-    let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
-    options.limits.output_bytes = 1024;
-    cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
+    let cluster = Cluster::headed_by(|options| options.limits.output_bytes = 1024).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let (network, mut events) = cluster.stranger().await;
-    let (head, peer) = (cluster.head.peer_id().clone(), network.peer_id().clone());
-    cluster.group.spawn("b7s worker", async move {
-        while let Some(event) = events.recv().await {
-            let (Event::Gossip { bytes, .. } | Event::Message { bytes, .. }) = event else {
-                continue;
-            };
-            let answer = match Message::read(&bytes).unwrap() {
-                Message::RollCall(call) => Message::RollCallResponse(RollCallResponse {
-                    code: Code::ACCEPTED,
-                    function_id: call.function_id,
-                    request_id: call.request_id,
-                    ..RollCallResponse::default()
-                }),
-                Message::WorkOrder(order) => {
-                    let stdout = "x".repeat(5 * 1024 * 1024);
-                    let result = wire::functions::Outcome { stdout, ..Default::default() };
-                    let result = NodeResult { code: Code::OK, result, ..NodeResult::default() };
-                    Message::WorkOrderResponse(crate::message::WorkOrderResponse {
-                        request_id: order.request_id,
-                        code: Code::OK,
-                        result,
-                        ..Default::default()
-                    })
-                }
-                _ => continue,
-            };
-            // Sending fails, since the head does not read the rest of the message.
-            drop(network.tell(&head, WORK_PROTOCOL, &message(&answer)).await);
-        }
-    });
+    let (peer, _heard) = b7s_worker(&cluster, false, "x".repeat(5 * 1024 * 1024)).await;
     let answer = cluster.execute(request(&hello, 1)).await;
     assert_eq!(answer["code"], "500", "{answer}");
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains(peer.as_str()) && message.contains("--output-limit"), "{answer}");
-    group.shutdown().await;
     cluster.group.shutdown().await;
 }
 

@@ -179,13 +179,12 @@ async fn executions_with_too_few_nodes_or_too_few_results_are_logged() {
     let mut cluster = Cluster::of(&[]).await;
     cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let mut request = request(&hello, 2);
-    request["config"]["timeout"] = json!(1);
+    let request = request_within(&hello, 2, 1);
     cluster.execute(request.clone()).await;
     offered(&cluster, &hello).await;
     // From now on, the worker has the compiled function and responds immediately.
     until(WITHIN, || async {
-        let answer = cluster.execute(self::request(&hello, 1)).await;
+        let answer = cluster.execute(super::request(&hello, 1)).await;
         if answer["code"] == "200" { Ok(()) } else { Err(answer) }
     })
     .await
@@ -212,8 +211,12 @@ async fn stopping_node_logs_the_work_in_progress() {
         ..WorkOptions::usual()
     };
     let mut cluster = Cluster::with(work.clone()).await;
-    let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
-    cluster.add_worker_with(&[], (limits, 1), work).await;
+    cluster
+        .add_worker_with(|options| {
+            options.limits.wall = Duration::from_mins(10);
+            options.work = work;
+        })
+        .await;
     let sleep = cluster.add("sleep.wasm", SLEEP).await;
     let stopping = async {
         busy(&cluster.workers[0]).await;
@@ -243,17 +246,12 @@ async fn stopping_node_logs_the_work_in_progress() {
 async fn unprotected_api_is_logged_as_a_warning_once() {
     for (token, n_warnings) in [(None, 1), (Some("correct-horse".parse().unwrap()), 0)] {
         let recorder = Recorder::start();
-        let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
-        let options = NodeOptions {
-            role: RoleOptions::Head { rest_api: ":0".to_owned() },
-            work: WorkOptions {
-                rest: RestOptions { token, ..RestOptions::default() },
-                ..WorkOptions::usual()
-            },
-            ..head_options(dir.path().to_owned(), Identity::random(), 0)
-        };
-        let head = Node::start(options, &group, Clock::system()).await.unwrap();
-        let port = format!(":{}", head.api_address().unwrap().port());
+        let cluster = Cluster::headed_by(|options| {
+            options.role = RoleOptions::Head { rest_api: ":0".to_owned() };
+            options.work.rest.token = token;
+        })
+        .await;
+        let port = format!(":{}", cluster.head.api_address().unwrap().port());
         let lines = recorder.take("cluster::node");
         let starting = with(&lines, "Node API starting");
         assert_eq!(starting, [&json!({"message": "Node API starting", "port": port})]);
@@ -261,6 +259,6 @@ async fn unprotected_api_is_logged_as_a_warning_once() {
             line["message"].as_str().is_some_and(|text| text.contains("set --rest-token"))
         });
         assert_eq!(warnings.count(), n_warnings);
-        group.shutdown().await;
+        cluster.group.shutdown().await;
     }
 }

@@ -1,7 +1,6 @@
 //! Offers: contents and receivers.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -12,17 +11,36 @@ use crate::network::Event;
 
 /// Starts a peer that is connected to all workers and does not send an offer.
 async fn observer(cluster: &Cluster) -> (Network, mpsc::Receiver<Event>) {
-    let workers = cluster.workers.iter();
-    let options = NetworkOptions {
-        identity: Identity::random(),
-        address: Ipv4Addr::LOCALHOST.into(),
-        port: 0,
-        boot_nodes: workers.map(|worker| worker.addresses()[0].parse().unwrap()).collect(),
-        protocols: Protocols { messages: &[OFFER_PROTOCOL], ..Protocols::default() },
-        connectivity: Connectivity::for_role(Role::Worker),
-        clock: Clock::system(),
-    };
-    Network::start(&cluster.group, options).await.unwrap()
+    let addresses: Vec<_> = cluster.workers.iter().map(|it| it.addresses().remove(0)).collect();
+    let protocols = Protocols { messages: &[OFFER_PROTOCOL], ..Protocols::default() };
+    peer(&cluster.group, Identity::random(), &addresses, protocols).await
+}
+
+/// Waits for the next offer of `worker`.
+async fn next_offer(events: &mut mpsc::Receiver<Event>, worker: &Node) -> Offer {
+    loop {
+        if let Event::Message { peer, bytes, .. } = events.recv().await.unwrap()
+            && peer == *worker.peer_id()
+        {
+            return serde_json::from_slice(&bytes).unwrap();
+        }
+    }
+}
+
+/// Makes the observer known to `worker` as a worker. Returns the first offer without slots.
+async fn become_a_worker(
+    network: &Network,
+    events: &mut mpsc::Receiver<Event>,
+    worker: &Node,
+) -> Offer {
+    let own = Offer { role: "worker".into(), ..Offer::default() };
+    network.tell(worker.peer_id(), OFFER_PROTOCOL, &message(&own)).await.unwrap();
+    loop {
+        let offer = next_offer(events, worker).await;
+        if offer.slots == 0 {
+            return offer;
+        }
+    }
 }
 
 #[tokio::test]
@@ -95,28 +113,11 @@ async fn worker_announces_slots_to_heads_and_functions_to_workers() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;
-    let mut offer = async || loop {
-        if let Event::Message { peer, bytes, .. } = events.recv().await.unwrap()
-            && peer == *worker.peer_id()
-        {
-            return serde_json::from_slice::<Offer>(&bytes).unwrap();
-        }
-    };
-    assert_eq!(
-        offer().await.slots,
-        5,
-        "half of the slots are offered to an unnamed peer that might be a head"
-    );
+    let offer = next_offer(&mut events, worker).await;
+    assert_eq!(offer.slots, 5, "half of the slots, for an unnamed peer that might be a head");
     let hello = cluster.workers[0].functions();
     let hello = hello.add("hello.wasm".parse().unwrap(), wat::parse_str(HELLO).unwrap()).await;
-    let own = Offer { role: "worker".into(), ..Offer::default() };
-    network.tell(worker.peer_id(), OFFER_PROTOCOL, &message(&own)).await.unwrap();
-    let latest = loop {
-        let latest = offer().await;
-        if latest.slots == 0 {
-            break latest;
-        }
-    };
+    let latest = become_a_worker(&network, &mut events, worker).await;
     assert_eq!((latest.slots_free, latest.functions), (0, vec![hello.unwrap().id.to_string()]));
     cluster.group.shutdown().await;
 }
@@ -126,17 +127,8 @@ async fn changes_within_a_short_time_are_sent_to_a_worker_in_one_offer() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;
-    let mut n_slots = async || loop {
-        if let Event::Message { peer, bytes, .. } = events.recv().await.unwrap()
-            && peer == *worker.peer_id()
-        {
-            return serde_json::from_slice::<Offer>(&bytes).unwrap().slots;
-        }
-    };
-    n_slots().await;
-    let own = Offer { role: "worker".into(), ..Offer::default() };
-    network.tell(worker.peer_id(), OFFER_PROTOCOL, &message(&own)).await.unwrap();
-    while n_slots().await > 0 {}
+    next_offer(&mut events, worker).await;
+    become_a_worker(&network, &mut events, worker).await;
     tokio::time::pause();
     let mut n_offers = 0;
     for n in 0..5 {
@@ -145,9 +137,8 @@ async fn changes_within_a_short_time_are_sent_to_a_worker_in_one_offer() {
         worker.functions().add(name, module).await.unwrap();
         let end = Instant::now() + Duration::from_millis(1_500);
         while let Ok(event) = timeout_at(end, events.recv()).await {
-            let of_worker = |peer: &PeerId| peer == worker.peer_id();
-            n_offers +=
-                usize::from(matches!(event, Some(Event::Message { peer, .. }) if of_worker(&peer)));
+            let Some(Event::Message { peer, .. }) = event else { continue };
+            n_offers += usize::from(peer == *worker.peer_id());
         }
     }
     tokio::time::resume();

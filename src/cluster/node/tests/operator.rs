@@ -39,8 +39,7 @@ async fn cordoned_worker_gets_no_work() {
         let answer = cluster.execute(request(&hello, n_nodes)).await;
         assert_eq!(answer["cluster"]["peers"], texts(std::slice::from_ref(other)), "{answer}");
     }
-    let mut two = request(&hello, 2);
-    two["config"]["timeout"] = json!(1);
+    let two = request_within(&hello, 2, 1);
     let answer = cluster.execute(two).await;
     assert_eq!(answer["code"], "408");
     let message = answer["message"].as_str().unwrap();
@@ -58,12 +57,8 @@ async fn waiting_request_is_served_once_its_worker_is_uncordoned() {
     let worker = cluster.workers[0].peer_id();
     changed(&cluster.head, worker, json!({"cordoned": true})).await;
     let uncordoned = async {
-        until(WITHIN, || async {
-            let under_way = cluster.head.head().unwrap().executions().in_progress();
-            if under_way.is_empty() { Err("not asked") } else { Ok(()) }
-        })
-        .await
-        .unwrap();
+        let head = cluster.head.head().unwrap();
+        until_true(|| !head.executions().in_progress().is_empty()).await;
         changed(&cluster.head, worker, json!({"cordoned": false})).await;
     };
     let (answer, ()) = tokio::join!(cluster.execute(request(&hello, 1)), uncordoned);
@@ -119,11 +114,15 @@ async fn changing_an_unknown_node_is_rejected() {
 }
 
 /// Returns options of a head that stores its decisions in `dir`.
-fn keeping(dir: &std::path::Path, requires_approval: bool) -> NodeOptions {
-    let mut options = head_options(dir.join("functions"), Identity::random(), 0);
+fn keeping(dir: &std::path::Path) -> NodeOptions {
+    let mut options = head_options(dir.join("functions"));
     options.connectivity.peer_db = Some(dir.join("peers"));
-    options.work.requires_approval = requires_approval;
     options
+}
+
+/// Starts a head that gives work only to approved workers.
+async fn approving() -> Cluster {
+    Cluster::headed_by(|options| options.work.requires_approval = true).await
 }
 
 #[tokio::test]
@@ -131,7 +130,7 @@ async fn cordon_survives_a_head_restart_and_is_listed_while_the_worker_is_away()
     let (dir, cordoned) = (tempfile::tempdir().unwrap(), Identity::random().peer_id().clone());
     for is_first in [true, false] {
         let group = Group::default();
-        let head = Node::start(keeping(dir.path(), false), &group, Clock::system()).await.unwrap();
+        let head = Node::start(keeping(dir.path()), &group, Clock::system()).await.unwrap();
         if is_first {
             changed(&head, &cordoned, json!({"approval": "approved"})).await;
             changed(&head, &cordoned, json!({"cordoned": true})).await;
@@ -144,26 +143,17 @@ async fn cordon_survives_a_head_restart_and_is_listed_while_the_worker_is_away()
 
 /// Adds a worker with this identity that declares a zone. Waits until the head knows it.
 async fn add(cluster: &mut Cluster, identity: Identity) {
-    let folder = cluster.dir.path().join(identity.peer_id().as_str());
-    let attributes = [("zone".to_owned(), "a".to_owned())].into();
-    let options = NodeOptions {
-        role: RoleOptions::Worker,
-        boot_nodes: vec![cluster.head.addresses()[0].parse().unwrap()],
-        connectivity: Connectivity::for_role(Role::Worker),
-        work: WorkOptions { attributes, ..WorkOptions::usual() },
-        ..head_options(folder, identity, 0)
-    };
-    let worker = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
-    let id = worker.peer_id().clone();
-    cluster.workers.push(worker);
-    cluster.sees(&[id]).await;
+    cluster
+        .add_worker_with(|options| {
+            options.identity = identity;
+            options.work.attributes = [("zone".to_owned(), "a".to_owned())].into();
+        })
+        .await;
 }
 
 #[tokio::test]
 async fn head_with_required_approval_gives_work_only_to_approved_workers() {
-    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
-    let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();
-    let mut cluster = Cluster { group, head, workers: Vec::new(), dir };
+    let mut cluster = approving().await;
     let (early, late) = (Identity::random(), Identity::random());
     let known = changed(&cluster.head, early.peer_id(), json!({"approval": "approved"})).await;
     assert_eq!((&known["approval"], &known["connected"]), (&json!("approved"), &json!(false)));
@@ -180,8 +170,7 @@ async fn head_with_required_approval_gives_work_only_to_approved_workers() {
         let answer = cluster.execute(request(&hello, 1)).await;
         assert_eq!(answer["cluster"]["peers"], early, "{answer}");
     }
-    let mut two = request(&hello, 2);
-    two["config"]["timeout"] = json!(1);
+    let two = request_within(&hello, 2, 1);
     let answer = cluster.execute(two.clone()).await;
     let message = answer["message"].as_str().unwrap();
     assert!(message.ends_with("1 more is waiting for approval (see triptych nodes)"), "{message}");
@@ -200,9 +189,7 @@ async fn head_with_required_approval_gives_work_only_to_approved_workers() {
 #[tokio::test]
 async fn unapproved_strangers_get_no_orders_even_if_many_strangers_connect() {
     const N_STRANGERS: usize = 12;
-    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
-    let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();
-    let mut cluster = Cluster { group, head, workers: Vec::new(), dir };
+    let mut cluster = approving().await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let approved = Identity::random();
     changed(&cluster.head, approved.peer_id(), json!({"approval": "approved"})).await;
@@ -238,9 +225,7 @@ async fn unapproved_strangers_get_no_orders_even_if_many_strangers_connect() {
 
 #[tokio::test]
 async fn unapproved_worker_is_listed_only_while_it_is_connected() {
-    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
-    let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();
-    let mut cluster = Cluster { group, head, workers: Vec::new(), dir };
+    let mut cluster = approving().await;
     let worker = Identity::random();
     add(&mut cluster, worker.clone()).await;
     cluster.workers[0].shutdown().await;

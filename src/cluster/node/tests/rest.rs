@@ -89,8 +89,7 @@ async fn event_stream_contains_the_events_of_an_execution() {
 #[tokio::test]
 async fn metrics_and_api_description_are_served() {
     let mut cluster = Cluster::of(&[]).await;
-    let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
-    cluster.add_worker_with(&[], (LIMITS_DEFAULT, 10), work).await;
+    cluster.add_worker_with(with_metrics).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     cluster.execute(request(&hello, 1)).await;
     let address = cluster.head.api_address().unwrap();
@@ -228,8 +227,7 @@ async fn api_with_a_certificate_is_served_only_over_tls() {
     let dir = tempfile::tempdir().unwrap();
     let swapped = TlsFiles { certificate: key, key: folder.join("certificate.pem") };
     let work = WorkOptions { rest_tls: Some(swapped), ..WorkOptions::usual() };
-    let options =
-        NodeOptions { work, ..head_options(dir.path().to_owned(), Identity::random(), 0) };
+    let options = NodeOptions { work, ..head_options(dir.path().to_owned()) };
     let refused = Node::start(options, &cluster.group, Clock::system()).await;
     assert!(matches!(refused, Err(NodeError::Tls(_))), "{refused:?}");
 }
@@ -239,8 +237,7 @@ async fn executions_in_progress_are_limited_listed_and_canceled() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let address = cluster.head.api_address().unwrap();
-    let mut asked = request(&hello, 1);
-    asked["config"]["timeout"] = json!(60);
+    let asked = request_within(&hello, 1, 60);
     let head = cluster.head.head().unwrap();
     let order =
         crate::head::order::Order::read(&serde_json::from_value(asked.clone()).unwrap()).unwrap();
@@ -270,11 +267,7 @@ async fn executions_in_progress_are_limited_listed_and_canceled() {
     for id in &ids {
         assert_eq!(head.executions().cancel(id), Some(true));
     }
-    until(WITHIN, || async {
-        if head.executions().in_progress().is_empty() { Ok(()) } else { Err("executing") }
-    })
-    .await
-    .unwrap();
+    all_ended(&cluster).await;
     let (_, ended) = get(address, &format!("/api/v1/executions/{}", ids[0])).await;
     assert_eq!((&ended["state"], &ended["code"]), (&json!("canceled"), &json!("499")));
     cluster.group.shutdown().await;

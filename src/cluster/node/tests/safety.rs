@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::executions::{idle, sleeping};
+use tokio::sync::mpsc;
+
+use super::executions::sleeping;
 use super::*;
-use crate::message::{ExecuteReply, RollCall, frame};
+use crate::message::{ExecuteReply, frame};
 use crate::network::AllowedPeers;
 use crate::network::line::{Frame, Incoming};
 use crate::node::server::RestToken;
@@ -16,22 +18,16 @@ fn only(peer: &PeerId) -> BTreeSet<PeerId> {
 
 /// Adds a worker to the cluster and waits until the head is connected to it.
 async fn add(cluster: &mut Cluster, identity: Identity, allowed: AllowedPeers) {
-    let folder = cluster.dir.path().join(identity.peer_id().as_str());
-    let options = NodeOptions {
-        role: RoleOptions::Worker,
-        boot_nodes: vec![cluster.head.addresses()[0].parse().unwrap()],
-        connectivity: Connectivity { allowed, ..Connectivity::for_role(Role::Worker) },
-        ..head_options(folder, identity.clone(), 0)
-    };
-    let worker = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
+    let added = cluster.start_worker(|options| {
+        options.identity = identity;
+        options.connectivity.allowed = allowed;
+    });
+    let id = added.await;
     let head = cluster.head.head().unwrap();
-    until(WITHIN, || async {
-        let listening = head.peers().into_iter().find(|(id, _)| id == identity.peer_id());
-        listening.filter(|(_, peer)| peer.topics.contains(GENERAL_TOPIC)).ok_or("not seen")
+    until_true(|| {
+        head.peers().iter().any(|(peer, it)| *peer == id && it.topics.contains(GENERAL_TOPIC))
     })
-    .await
-    .unwrap();
-    cluster.workers.push(worker);
+    .await;
 }
 
 #[tokio::test]
@@ -43,9 +39,7 @@ async fn worker_executes_orders_of_configured_heads_only() {
         add(&mut cluster, Identity::random(), heads).await;
     }
     let obedient = cluster.workers[1].peer_id().to_string();
-    let mut request = request(&hello, -1);
-    request["config"]["timeout"] = json!(4);
-    let answer = cluster.execute(request).await;
+    let answer = cluster.execute(request_within(&hello, -1, 4)).await;
     assert_eq!(answer["cluster"]["peers"], json!([obedient]), "{answer}");
     cluster.group.shutdown().await;
 }
@@ -53,11 +47,8 @@ async fn worker_executes_orders_of_configured_heads_only() {
 #[tokio::test]
 async fn head_uses_configured_workers_only() {
     let (known, other) = (Identity::random(), Identity::random());
-    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
-    let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
-    options.connectivity.allowed = Some(only(known.peer_id()));
-    let mut cluster = Cluster::of(&[]).await;
-    cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
+    let allowed = Some(only(known.peer_id()));
+    let mut cluster = Cluster::headed_by(|options| options.connectivity.allowed = allowed).await;
     for identity in [other, known.clone()] {
         add(&mut cluster, identity, None).await;
     }
@@ -69,15 +60,13 @@ async fn head_uses_configured_workers_only() {
     }
     request["config"] = json!({"number_of_nodes": 2, "timeout": 1});
     assert_eq!(cluster.execute(request).await["code"], "408");
-    group.shutdown().await;
     cluster.group.shutdown().await;
 }
 
 /// Executes a short function on one worker until the code of the response is `code`. Fails before an
 /// offer would expire.
 async fn execute_until(cluster: &Cluster, code: &str) -> Value {
-    let mut request = request(&cluster.add("hello.wasm", HELLO).await, 1);
-    request["config"]["timeout"] = json!(1);
+    let request = request_within(&cluster.add("hello.wasm", HELLO).await, 1, 1);
     until(Duration::from_secs(40), || async {
         let answer = cluster.execute(request.clone()).await;
         if answer["code"] == code { Ok(answer) } else { Err(answer) }
@@ -106,7 +95,7 @@ async fn removed_head_loses_its_lines_and_orders_on_the_worker() {
     assert!(timeout(WITHIN, frames.next()).await.unwrap().is_none(), "the line is closed");
     execute_until(&cluster, "408").await;
     let head = cluster.head.head().unwrap();
-    until(WITHIN, || async { head.slots_of(worker.peer_id()).map_or(Ok(()), Err) }).await.unwrap();
+    until_true(|| head.slots_of(worker.peer_id()).is_none()).await;
     worker.set_allowed(Some(only(cluster.head.peer_id())));
     execute_until(&cluster, "200").await;
     cluster.group.shutdown().await;
@@ -134,6 +123,14 @@ async fn removed_worker_gets_no_orders_and_its_results_are_dropped() {
     cluster.group.shutdown().await;
 }
 
+/// Waits until `peer` is disconnected.
+async fn disconnected(events: &mut mpsc::Receiver<Event>, peer: &PeerId) {
+    let waiting = async {
+        while !matches!(events.recv().await.unwrap(), Event::Disconnected(id) if id == *peer) {}
+    };
+    timeout(WITHIN, waiting).await.unwrap();
+}
+
 #[tokio::test]
 async fn peer_that_repeats_malformed_messages_is_banned_without_affecting_work() {
     let cluster = Cluster::of(&[&[]]).await;
@@ -146,40 +143,13 @@ async fn peer_that_repeats_malformed_messages_is_banned_without_affecting_work()
             drop(bad.tell(head, WORK_PROTOCOL, format!("nonsense {n}").as_bytes()).await);
         }
     };
-    let banned = async {
-        while let Some(event) = at_bad.recv().await {
-            if matches!(event, Event::Disconnected(peer) if peer == *head) {
-                break;
-            }
-        }
+    tokio::select! { () = sending => {}, () = disconnected(&mut at_bad, head) => {} }
+    let is_refused = || async {
+        let sent = bad.tell(head, WORK_PROTOCOL, b"{}").await;
+        sent.err().ok_or("it is still heard")
     };
-    timeout(WITHIN, async {
-        tokio::select! { () = sending => {}, () = banned => {} }
-    })
-    .await
-    .unwrap();
-    until(WITHIN, || async {
-        match bad.tell(head, WORK_PROTOCOL, b"{}").await {
-            Ok(()) => Err("it is still heard"),
-            Err(_) => Ok(()),
-        }
-    })
-    .await
-    .unwrap();
+    until(WITHIN, is_refused).await.unwrap();
     assert_eq!(cluster.execute(request(&hello, 1)).await["code"], "200");
-    cluster.group.shutdown().await;
-}
-
-#[tokio::test]
-async fn worker_responds_to_a_ping_with_a_pong() {
-    let cluster = Cluster::of(&[&[]]).await;
-    let worker = &cluster.workers[0];
-    let (head, _events) = cluster.stranger_of(worker).await;
-    let (line, mut frames) = head.open_line(worker.peer_id(), LINE_PROTOCOL).await.unwrap();
-    line.send(Frame { kind: frame::PING, content: "".into() }).await.unwrap();
-    let answer = timeout(WITHIN, frames.next()).await.unwrap().unwrap();
-    let Incoming::Whole(answer) = answer else { panic!("a short frame") };
-    assert_eq!(answer.kind, frame::PONG);
     cluster.group.shutdown().await;
 }
 
@@ -216,22 +186,10 @@ async fn head_that_sends_malformed_frames_is_banned_without_affecting_work() {
             break;
         }
     }
-    let banned = async {
-        while let Some(event) = at_bad.recv().await {
-            if matches!(event, Event::Disconnected(peer) if peer == *worker.peer_id()) {
-                break;
-            }
-        }
-    };
-    timeout(WITHIN, banned).await.unwrap();
+    disconnected(&mut at_bad, worker.peer_id()).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     assert_eq!(cluster.execute(request(&hello, 1)).await["code"], "200");
     cluster.group.shutdown().await;
-}
-
-/// Returns a roll call for `function_id`.
-fn call(function_id: String, request_id: String) -> Vec<u8> {
-    message(&Message::RollCall(RollCall { function_id, request_id, ..RollCall::default() }))
 }
 
 #[tokio::test]
@@ -243,10 +201,11 @@ async fn roll_calls_for_missing_functions_do_not_block_other_roll_calls() {
     let (bad, mut at_bad) = cluster.stranger_of(worker).await;
     for n in 0_u32..300 {
         let missing = FunctionId::from_module(&n.to_be_bytes()).to_string();
-        let call = call(missing, format!("missing-{n}"));
+        let call = roll_call(&missing, &format!("missing-{n}"));
         until(WITHIN, || bad.publish(GENERAL_TOPIC, call.clone())).await.unwrap();
     }
-    bad.publish(GENERAL_TOPIC, call(held.unwrap().id.to_string(), "held".into())).await.unwrap();
+    let call = roll_call(&held.unwrap().id.to_string(), "held");
+    bad.publish(GENERAL_TOPIC, call).await.unwrap();
     let mut unanswered = Vec::new();
     let answered = async {
         loop {
@@ -287,7 +246,7 @@ async fn too_long_group_name_is_rejected() {
 }
 
 /// Waits for the response to an `MsgExecute`.
-async fn receive_reply(events: &mut tokio::sync::mpsc::Receiver<Event>) -> ExecuteReply {
+async fn receive_reply(events: &mut mpsc::Receiver<Event>) -> ExecuteReply {
     loop {
         let event = timeout(WITHIN, events.recv()).await.unwrap().unwrap();
         if let Event::Message { bytes, .. } = event
@@ -305,21 +264,14 @@ async fn head_with_a_token_executes_only_for_accepted_peers() {
     let token = "a-token-of-many-letters".parse().unwrap();
     for (allowed, wanted) in [(None, "403"), (Some(only(friend.peer_id())), "408")] {
         let folder = dir.path().join(wanted);
-        let mut options = head_options(folder, Identity::random(), 0);
+        let mut options = head_options(folder);
         options.work.rest.token = Some(RestToken::clone(&token));
         options.connectivity.allowed = allowed;
         let head = Node::start(options, &group, Clock::system()).await.unwrap();
-        let client = NetworkOptions {
-            identity: friend.clone(),
-            address: std::net::Ipv4Addr::LOCALHOST.into(),
-            port: 0,
-            boot_nodes: vec![head.addresses()[0].parse().unwrap()],
-            protocols: Protocols { messages: &[WORK_PROTOCOL], ..Protocols::default() },
-            connectivity: Connectivity::for_role(Role::Worker),
-            clock: Clock::system(),
-        };
+        let protocols = Protocols { messages: &[WORK_PROTOCOL], ..Protocols::default() };
+        let addresses = [head.addresses().remove(0)];
         let stopping = group.child();
-        let (client, mut events) = Network::start(&stopping, client).await.unwrap();
+        let (client, mut events) = peer(&stopping, friend.clone(), &addresses, protocols).await;
         while !matches!(events.recv().await.unwrap(), Event::Connected(_)) {}
         let execute = json!({
             "type": "MsgExecute", "request_id": "r1", "method": "m.wasm",

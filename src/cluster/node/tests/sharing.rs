@@ -35,7 +35,7 @@ async fn slot_released_by_one_head_is_granted_to_a_waiting_head() {
     let options = NodeOptions {
         boot_nodes: vec![worker.addresses()[0].parse().unwrap()],
         work,
-        ..head_options(cluster.dir.path().join("second"), Identity::random(), 0)
+        ..head_options(cluster.dir.path().join("second"))
     };
     let second = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
     let heads = [&cluster.head, &second];

@@ -33,7 +33,11 @@ const ENDLESS: Limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT
 #[tokio::test]
 async fn order_of_a_stopped_worker_is_executed_by_another_worker() {
     let mut cluster = Cluster::with(impatient()).await;
-    cluster.add_worker_with(&[], (ENDLESS, 1), impatient()).await;
+    cluster
+        .add_worker_with(|options| {
+            (options.limits, options.work) = (ENDLESS, impatient());
+        })
+        .await;
     let sleep = cluster.add("sleep.wasm", SLEEP).await;
     let address = cluster.head.api_address().unwrap();
     let body = request(&sleep, 1).to_string();
@@ -67,9 +71,7 @@ async fn stopping_head_responds_to_its_client_and_cancels_the_run() {
         let stopping = cluster.head.shutdown();
         let asking = async {
             let head = cluster.head.head().unwrap();
-            until(WITHIN, || async { if head.is_stopping() { Ok(()) } else { Err(()) } })
-                .await
-                .unwrap();
+            until_true(|| head.is_stopping()).await;
             post(address, &request(&sleep, 1).to_string()).await
         };
         tokio::join!(stopping, asking).1
@@ -86,15 +88,13 @@ async fn stopping_head_responds_to_its_client_and_cancels_the_run() {
 async fn stopping_worker_offers_no_slots() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
-    let NodeRole::Worker(node_role) = &worker.role else { panic!("it is a worker") };
+    let node_role = worker.role.worker().unwrap();
     let slots = || node_role.slots_for(cluster.head.peer_id());
     assert_eq!(slots(), (10, 10));
     assert!(node_role.drain(WITHIN).await, "nothing runs");
     assert_eq!(slots(), (10, 0));
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let mut request = request(&hello, 1);
-    request["config"]["timeout"] = json!(3);
-    let answer = cluster.execute(request).await;
+    let answer = cluster.execute(request_within(&hello, 1, 3)).await;
     assert_eq!(answer["code"], "408", "{answer}");
     let want = format!("refused by {}: the node is stopping", worker.peer_id());
     assert!(answer["message"].as_str().unwrap().ends_with(&want), "{answer}");

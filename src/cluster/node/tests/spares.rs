@@ -2,7 +2,7 @@
 
 use super::executions::*;
 use super::*;
-use crate::message::{NodeResult, WorkOrderResponse};
+use crate::message::{WorkOrder, WorkOrderResponse};
 
 #[tokio::test]
 async fn failed_worker_is_replaced_by_a_spare() {
@@ -65,41 +65,19 @@ async fn refusing_or_silent_worker_is_replaced_within_the_same_request() {
 /// Adds a b7s worker that reports at the `nth` roll call of a request and responds to orders with
 /// `answer`.
 async fn reports_at(cluster: &Cluster, nth: usize, answer: WorkOrderResponse) -> PeerId {
-    let (network, mut events) = cluster.stranger().await;
-    let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
-    cluster.group.spawn("late", async move {
-        let mut n_calls = 0;
-        while let Some(event) = events.recv().await {
-            let (Event::Gossip { bytes, .. } | Event::Message { bytes, .. }) = event else {
-                continue;
-            };
-            let reply = match Message::read(&bytes) {
-                Ok(Message::RollCall(call)) => {
-                    n_calls += 1;
-                    (n_calls == nth).then(|| {
-                        Message::RollCallResponse(RollCallResponse {
-                            code: Code::ACCEPTED,
-                            function_id: call.function_id,
-                            request_id: call.request_id,
-                            ..RollCallResponse::default()
-                        })
-                    })
-                }
-                Ok(Message::WorkOrder(order)) => {
-                    let request_id = order.request_id;
-                    Some(Message::WorkOrderResponse(WorkOrderResponse {
-                        request_id,
-                        ..answer.clone()
-                    }))
-                }
-                _ => None,
-            };
-            if let Some(reply) = reply {
-                network.tell(&head, WORK_PROTOCOL, &message(&reply)).await.unwrap();
-            }
+    let mut n_calls = 0;
+    let reply = move |_: &PeerId, received| match received {
+        Message::RollCall(call) => {
+            n_calls += 1;
+            (n_calls == nth).then(|| Message::RollCallResponse(acceptance(call)))
         }
-    });
-    id
+        Message::WorkOrder(WorkOrder { request_id, .. }) => {
+            let answer = WorkOrderResponse { request_id, ..answer.clone() };
+            Some(Message::WorkOrderResponse(answer))
+        }
+        _ => None,
+    };
+    cluster.replying(None, reply).await
 }
 
 #[tokio::test]
@@ -111,13 +89,8 @@ async fn execution_waits_for_a_spare_if_no_spare_has_reported_yet() {
         error_message: "no free slot".into(),
         ..WorkOrderResponse::default()
     };
-    let done = WorkOrderResponse {
-        code: Code::OK,
-        result: NodeResult { code: Code::OK, ..NodeResult::default() },
-        ..WorkOrderResponse::default()
-    };
     let refusing = reports_at(&cluster, 1, full).await;
-    let late = reports_at(&cluster, 2, done).await;
+    let late = reports_at(&cluster, 2, answer_to(WorkOrder::default(), "")).await;
     let answer = cluster.execute(request(&hello, 1)).await;
     assert_eq!(
         (&answer["code"], &answer["cluster"]["peers"]),
@@ -156,8 +129,7 @@ async fn spares_that_refuse_are_reported_with_a_reason() {
 async fn execution_fails_without_further_spares_after_two_final_refusals() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
-        let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
-        cluster.add_worker_with(&[], (LIMITS_DEFAULT, 4), work).await;
+        cluster.add_worker_with(with_metrics).await;
     }
     let hello = cluster.add("hello.wasm", HELLO).await;
     let needy = r#"(module (import "blockless_http" "http_req" (func)) (func (export "_start")))"#;
@@ -190,8 +162,7 @@ async fn execution_fails_without_further_spares_after_two_final_refusals() {
 async fn exactly_the_requested_number_of_workers_runs_the_order() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..4 {
-        let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
-        cluster.add_worker_with(&[], (LIMITS_DEFAULT, 4), work).await;
+        cluster.add_worker_with(with_metrics).await;
     }
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut n_asked = 0;
@@ -223,9 +194,8 @@ async fn execution_with_fewer_results_than_the_threshold_has_code_206() {
     let full = impostor(&cluster, &hello.id.to_string(), Reaction::Refusal).await;
     let worker = cluster.workers[0].peer_id();
     let execute = async |threshold: Value, code: &str| {
-        let mut request = request(&hello, 2);
+        let mut request = request_within(&hello, 2, 1);
         request["config"]["threshold"] = threshold;
-        request["config"]["timeout"] = json!(1);
         let answer = cluster.execute(request).await;
         assert_eq!(answer["code"], code, "{answer}");
         assert_eq!(answer["results"][0]["peers"], json!([worker.as_str()]));

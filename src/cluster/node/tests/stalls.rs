@@ -11,14 +11,12 @@ use wire::executions::ExecutionPeerBody;
 use super::executions::*;
 use super::operator::changed;
 use super::*;
-use crate::message::{Offer, WorkOrderResponse};
+use crate::message::Offer;
 use crate::worker::ExternalRuntime;
 
 /// Adds a worker that responds as `hello` does until the flag is set and then stops responding. Returns
 /// its id.
 async fn add_faltering(cluster: &Cluster, function: &str, is_stalled: Arc<AtomicBool>) -> PeerId {
-    let (network, mut events) = cluster.stranger().await;
-    let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
     let offer = Offer {
         role: "worker".into(),
         functions: vec![function.to_owned()],
@@ -26,28 +24,13 @@ async fn add_faltering(cluster: &Cluster, function: &str, is_stalled: Arc<Atomic
         slots_free: 10,
         ..Offer::default()
     };
-    network.tell(&head, OFFER_PROTOCOL, &message(&offer)).await.unwrap();
-    let seen = cluster.head.head().unwrap();
-    until(WITHIN, || async { seen.slots_of(&id).ok_or("no offer") }).await.unwrap();
-    cluster.group.spawn("falters", async move {
-        while let Some(event) = events.recv().await {
-            let Event::Message { bytes, .. } = event else { continue };
-            let Ok(Message::WorkOrder(order)) = Message::read(&bytes) else { continue };
-            if is_stalled.load(Relaxed) {
-                continue;
-            }
-            let mut answer = WorkOrderResponse {
-                request_id: order.request_id,
-                code: Code::OK,
-                ..WorkOrderResponse::default()
-            };
-            answer.result.code = Code::OK;
-            answer.result.result.stdout = "hello\n".into();
-            let answer = message(&Message::WorkOrderResponse(answer));
-            network.tell(&head, WORK_PROTOCOL, &answer).await.unwrap();
+    let reply = move |_: &PeerId, received| match received {
+        Message::WorkOrder(order) if !is_stalled.load(Relaxed) => {
+            Some(Message::WorkOrderResponse(answer_to(order, "hello\n")))
         }
-    });
-    id
+        _ => None,
+    };
+    cluster.replying(Some(offer), reply).await
 }
 
 /// Returns the parts of `peer` in all executions.
@@ -85,12 +68,8 @@ async fn requests_neither_fail_nor_time_out_while_a_worker_is_stalled() {
     }
     is_stalled.store(true, Relaxed);
     let uncordoned = async {
-        until(WITHIN, || async {
-            let parts = parts_of(&cluster, &stalled);
-            if parts.iter().any(|part| part.state == "running") { Ok(()) } else { Err(parts) }
-        })
-        .await
-        .unwrap();
+        until_true(|| parts_of(&cluster, &stalled).iter().any(|part| part.state == "running"))
+            .await;
         for spare in spares {
             changed(&cluster.head, spare, json!({"cordoned": false})).await;
         }
@@ -121,22 +100,15 @@ async fn add_slow_worker(cluster: &mut Cluster) {
     let program = cluster.dir.path().join("slow-runtime");
     std::fs::write(&program, "#!/bin/sh\nsleep 0.2\necho hello\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let options = NodeOptions {
-        role: RoleOptions::Worker,
-        boot_nodes: vec![cluster.head.addresses()[0].parse().unwrap()],
-        connectivity: Connectivity::for_role(Role::Worker),
-        concurrency: NonZeroU32::new(64).unwrap(),
-        execution: ExecutionOptions {
-            workspace: Some(cluster.dir.path().join("workspace")),
-            external: Some(ExternalRuntime { program, variables: BTreeSet::new() }),
-            ..ExecutionOptions::default()
-        },
-        ..head_options(cluster.dir.path().join("slow"), Identity::random(), 0)
-    };
-    let worker = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
-    let id = worker.peer_id().clone();
-    cluster.workers.push(worker);
-    cluster.sees(&[id]).await;
+    let workspace = cluster.dir.path().join("workspace");
+    cluster
+        .add_worker_with(|options| {
+            options.concurrency = NonZeroU32::new(64).unwrap();
+            options.execution.workspace = Some(workspace);
+            options.execution.external =
+                Some(ExternalRuntime { program, variables: BTreeSet::new() });
+        })
+        .await;
 }
 
 /// Runs 20 executions by each of 16 clients. Returns the number of executions by the last worker.
@@ -179,8 +151,7 @@ async fn first_request_reaches_all_workers_that_have_just_joined() {
     const N_WORKERS: usize = 24;
     let cluster = Cluster::of(&[&[] as &[&str]; N_WORKERS]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let mut asked = request(&hello, i64::try_from(N_WORKERS).unwrap());
-    asked["config"]["timeout"] = json!(0);
+    let asked = request_within(&hello, i64::try_from(N_WORKERS).unwrap(), 0);
     let answer = cluster.execute(asked).await;
     assert_eq!(answer["code"], "200", "{answer}");
     assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()));

@@ -10,8 +10,13 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use wire::functions::Outcome;
 
 use super::super::*;
+use crate::message::{
+    Code, Message, NodeResult, Offer, RollCall, RollCallResponse, WorkOrder, WorkOrderResponse,
+    json as message,
+};
 use crate::network::Event;
 use crate::worker::{CONCURRENCY_DEFAULT, LIMITS_DEFAULT};
 use content::{FUNCTION_PROTOCOL, Function, Hosts, SourceOptions, StoreLimits};
@@ -72,73 +77,67 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Starts a head and a worker for each list of subgroups. Waits until the head knows them.
     pub(super) async fn of(subgroups: &[&[&str]]) -> Self {
-        let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
-        let options = head_options(dir.path().join("head"), Identity::random(), 0);
-        let head = Node::start(options, &group, Clock::system()).await.unwrap();
-        let mut cluster = Self { group, head, workers: Vec::new(), dir };
+        let mut cluster = Self::with(WorkOptions::usual()).await;
         for names in subgroups {
             cluster.add_worker(names, LIMITS_DEFAULT, CONCURRENCY_DEFAULT.get()).await;
         }
         cluster
     }
 
-    /// Starts only a head, with these options.
+    /// Starts only a head, with these options of its role.
     pub(super) async fn with(work: WorkOptions) -> Self {
+        Self::headed_by(|options| options.work = work).await
+    }
+
+    /// Starts only a head, with options that `change` adapts.
+    pub(super) async fn headed_by(change: impl FnOnce(&mut NodeOptions)) -> Self {
         let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
-        let options = head_options(dir.path().join("head"), Identity::random(), 0);
-        let options = NodeOptions { work, ..options };
+        let mut options = head_options(dir.path().join("head"));
+        change(&mut options);
         let head = Node::start(options, &group, Clock::system()).await.unwrap();
         Self { group, head, workers: Vec::new(), dir }
     }
 
     /// Starts another worker and waits until the head knows it.
     pub(super) async fn add_worker(&mut self, subgroups: &[&str], limits: Limits, slots: u32) {
-        self.add_worker_with(subgroups, (limits, slots), WorkOptions::usual()).await;
+        self.add_worker_with(|options| {
+            options.subgroups = subgroups.iter().map(|name| name.parse().unwrap()).collect();
+            options.limits = limits;
+            options.concurrency = NonZeroU32::new(slots).unwrap();
+        })
+        .await;
     }
 
     /// Starts another worker with these limits of its store, which may fetch from any host. Waits
     /// until the head knows it.
     pub(super) async fn add_worker_of_store(&mut self, limits: StoreLimits) {
-        let name = format!("worker-{}", self.workers.len());
-        let options = NodeOptions {
-            role: RoleOptions::Worker,
-            boot_nodes: vec![self.head.addresses()[0].parse().unwrap()],
-            connectivity: Connectivity::for_role(Role::Worker),
-            sources: SourceOptions { limits, hosts: Hosts::Any, ..SourceOptions::default() },
-            ..head_options(self.dir.path().join(name), Identity::random(), 0)
-        };
-        let worker = Node::start(options, &self.group, Clock::system()).await.unwrap();
-        let id = worker.peer_id().clone();
-        self.workers.push(worker);
+        self.add_worker_with(|options| {
+            options.sources.limits = limits;
+            options.sources.hosts = Hosts::Any;
+        })
+        .await;
+    }
+
+    /// Starts another worker, with options that `change` adapts, and waits until the head knows it.
+    pub(super) async fn add_worker_with(&mut self, change: impl FnOnce(&mut NodeOptions)) {
+        let id = self.start_worker(change).await;
         self.sees(&[id]).await;
     }
 
-    /// Starts another worker with these options.
-    pub(super) async fn add_worker_with(
-        &mut self,
-        subgroups: &[&str],
-        (limits, slots): (Limits, u32),
-        work: WorkOptions,
-    ) {
-        let options = NodeOptions {
+    /// Starts another worker, with options that `change` adapts. Returns its id.
+    pub(super) async fn start_worker(&mut self, change: impl FnOnce(&mut NodeOptions)) -> PeerId {
+        let folder = self.dir.path().join(format!("worker-{}", self.workers.len()));
+        let mut options = NodeOptions {
             role: RoleOptions::Worker,
-            identity: Identity::random(),
-            address: Ipv4Addr::LOCALHOST.into(),
-            port: 0,
             boot_nodes: vec![self.head.addresses()[0].parse().unwrap()],
             connectivity: Connectivity::for_role(Role::Worker),
-            subgroups: subgroups.iter().map(|name| name.parse().unwrap()).collect(),
-            functions_dir: self.dir.path().join(format!("worker-{}", self.workers.len())),
-            sources: SourceOptions::default(),
-            concurrency: NonZeroU32::new(slots).unwrap(),
-            limits,
-            execution: ExecutionOptions::default(),
-            work,
+            ..head_options(folder)
         };
+        change(&mut options);
         let worker = Node::start(options, &self.group, Clock::system()).await.unwrap();
         let id = worker.peer_id().clone();
         self.workers.push(worker);
-        self.sees(&[id]).await;
+        id
     }
 
     /// Waits until the head knows the role and topics of `workers`.
@@ -151,11 +150,7 @@ impl Cluster {
                     && peer.topics.contains(GENERAL_TOPIC)
             })
         };
-        until(WITHIN, || async {
-            if workers.iter().all(is_seen) { Ok(()) } else { Err(head.peers()) }
-        })
-        .await
-        .unwrap();
+        until_true(|| workers.iter().all(is_seen)).await;
     }
 
     pub(super) fn ids(&self) -> Vec<PeerId> {
@@ -184,20 +179,13 @@ impl Cluster {
 
     /// Starts a peer without a role that is connected to `node`.
     pub(super) async fn stranger_of(&self, node: &Node) -> (Network, mpsc::Receiver<Event>) {
-        let options = NetworkOptions {
-            identity: Identity::random(),
-            address: Ipv4Addr::LOCALHOST.into(),
-            port: 0,
-            boot_nodes: vec![node.addresses()[0].parse().unwrap()],
-            protocols: Protocols {
-                messages: &[WORK_PROTOCOL],
-                questions: &[FUNCTION_PROTOCOL],
-                ..Protocols::default()
-            },
-            connectivity: Connectivity::for_role(Role::Worker),
-            clock: Clock::system(),
+        let protocols = Protocols {
+            messages: &[WORK_PROTOCOL],
+            questions: &[FUNCTION_PROTOCOL],
+            ..Protocols::default()
         };
-        let (network, events) = Network::start(&self.group, options).await.unwrap();
+        let addresses = [node.addresses().remove(0)];
+        let (network, events) = peer(&self.group, Identity::random(), &addresses, protocols).await;
         network.subscribe(GENERAL_TOPIC).await.unwrap();
         let id = network.peer_id().clone();
         until(WITHIN, || async {
@@ -212,14 +200,83 @@ impl Cluster {
         .unwrap();
         (network, events)
     }
+
+    /// Starts a peer that sends `offer` to the head, if there is one, and then the reply to each
+    /// message that `reply` returns for its id and the message. Returns the id once the head knows its
+    /// slots.
+    pub(super) async fn replying(
+        &self,
+        offer: Option<Offer>,
+        mut reply: impl FnMut(&PeerId, Message) -> Option<Message> + Send + 'static,
+    ) -> PeerId {
+        let (network, mut events) = self.stranger().await;
+        let (head, id) = (self.head.peer_id().clone(), network.peer_id().clone());
+        if let Some(offer) = offer {
+            network.tell(&head, OFFER_PROTOCOL, &message(&offer)).await.unwrap();
+            until_true(|| self.head.head().unwrap().slots_of(&id).is_some()).await;
+        }
+        self.group.spawn("replies", async move {
+            while let Some(event) = events.recv().await {
+                let (Event::Gossip { bytes, .. } | Event::Message { bytes, .. }) = event else {
+                    continue;
+                };
+                let Ok(received) = Message::read(&bytes) else { continue };
+                if let Some(reply) = reply(network.peer_id(), received) {
+                    // Sending a long reply fails if the head does not read all of it.
+                    drop(network.tell(&head, WORK_PROTOCOL, &message(&reply)).await);
+                }
+            }
+        });
+        id
+    }
 }
 
-pub(super) fn head_options(functions_dir: PathBuf, identity: Identity, port: u16) -> NodeOptions {
-    NodeOptions {
-        role: RoleOptions::Head { rest_api: "127.0.0.1:0".to_owned() },
+/// Returns the response of a worker that accepts a roll call.
+pub(super) fn acceptance(call: RollCall) -> RollCallResponse {
+    RollCallResponse {
+        code: Code::ACCEPTED,
+        function_id: call.function_id,
+        request_id: call.request_id,
+        ..RollCallResponse::default()
+    }
+}
+
+/// Returns the response of a worker that has executed `order` with this standard output, unsigned.
+pub(super) fn answer_to(order: WorkOrder, stdout: &str) -> WorkOrderResponse {
+    let outcome = Outcome { stdout: stdout.to_owned(), ..Outcome::default() };
+    WorkOrderResponse {
+        request_id: order.request_id,
+        code: Code::OK,
+        result: NodeResult { code: Code::OK, result: outcome, ..NodeResult::default() },
+        ..WorkOrderResponse::default()
+    }
+}
+
+/// Starts a peer without a role that dials `addresses`.
+pub(super) async fn peer(
+    group: &Group,
+    identity: Identity,
+    addresses: &[String],
+    protocols: Protocols,
+) -> (Network, mpsc::Receiver<Event>) {
+    let options = NetworkOptions {
         identity,
         address: Ipv4Addr::LOCALHOST.into(),
-        port,
+        port: 0,
+        boot_nodes: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        protocols,
+        connectivity: Connectivity::for_role(Role::Worker),
+        clock: Clock::system(),
+    };
+    Network::start(group, options).await.unwrap()
+}
+
+pub(super) fn head_options(functions_dir: PathBuf) -> NodeOptions {
+    NodeOptions {
+        role: RoleOptions::Head { rest_api: "127.0.0.1:0".to_owned() },
+        identity: Identity::random(),
+        address: Ipv4Addr::LOCALHOST.into(),
+        port: 0,
         boot_nodes: vec![],
         connectivity: Connectivity::for_role(Role::Head),
         subgroups: vec![],
@@ -232,6 +289,43 @@ pub(super) fn head_options(functions_dir: PathBuf, identity: Identity, port: u16
     }
 }
 
+/// Has a worker serve metrics.
+pub(super) fn with_metrics(options: &mut NodeOptions) {
+    options.work.metrics_api = Some("127.0.0.1:0".to_owned());
+}
+
+/// Waits until `condition` is true.
+pub(super) async fn until_true(condition: impl Fn() -> bool) {
+    until(WITHIN, || async { condition().then_some(()).ok_or("not yet") }).await.unwrap();
+}
+
+/// Waits until `worker` runs a function.
+pub(super) async fn busy(worker: &Node) {
+    until_true(|| is_running(worker)).await;
+}
+
+/// Waits until no worker runs anything.
+pub(super) async fn idle(cluster: &Cluster) {
+    until_true(|| !cluster.workers.iter().any(is_running)).await;
+}
+
+fn is_running(worker: &Node) -> bool {
+    let (slots, free) = worker.role.worker().unwrap().slots();
+    free < slots
+}
+
+/// Waits until the head has no execution in progress.
+pub(super) async fn all_ended(cluster: &Cluster) {
+    let head = cluster.head.head().unwrap();
+    until_true(|| head.executions().in_progress().is_empty()).await;
+}
+
+/// Returns a roll call for `function_id`.
+pub(super) fn roll_call(function_id: &str, request_id: &str) -> Vec<u8> {
+    let (function_id, request_id) = (function_id.to_owned(), request_id.to_owned());
+    message(&Message::RollCall(RollCall { function_id, request_id, ..RollCall::default() }))
+}
+
 /// Returns a request to run `function` on `nodes` nodes, with a long timeout for a busy machine.
 pub(super) fn request(function: &Function, nodes: i64) -> Value {
     json!({
@@ -239,6 +333,13 @@ pub(super) fn request(function: &Function, nodes: i64) -> Value {
         "method": function.method.as_str(),
         "config": {"number_of_nodes": nodes, "timeout": WITHIN.as_secs()},
     })
+}
+
+/// Returns a request to run `function` on `nodes` nodes, which may wait `timeout_s` seconds for them.
+pub(super) fn request_within(function: &Function, nodes: i64, timeout_s: u64) -> Value {
+    let mut request = request(function, nodes);
+    request["config"]["timeout"] = json!(timeout_s);
+    request
 }
 
 pub(super) async fn post(address: SocketAddr, body: &str) -> (u16, Value) {
@@ -254,7 +355,7 @@ pub(super) async fn send(
     address: SocketAddr,
     line: &str,
     content_type: &str,
-    body: &str,
+    body: impl AsRef<[u8]>,
 ) -> (u16, Value) {
     let mut stream = opened(address, line, content_type, body).await;
     let mut answer = String::new();
@@ -266,34 +367,47 @@ pub(super) async fn send(
     (status, serde_json::from_str(body).unwrap())
 }
 
+/// Sends a request to execute and returns the connection.
+pub(super) async fn executing(cluster: &Cluster, request: &Value) -> TcpStream {
+    let line = "POST /api/v1/functions/execute";
+    let address = cluster.head.api_address().unwrap();
+    opened(address, line, "application/json", &request.to_string()).await
+}
+
 /// Sends a request and returns the connection.
 pub(super) async fn opened(
     address: SocketAddr,
     line: &str,
     content_type: &str,
-    body: &str,
+    body: impl AsRef<[u8]>,
 ) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let (length, kind) = (body.len(), content_type);
-    let request = format!(
-        "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {kind}\r\n\
-         content-length: {length}\r\n\r\n{body}"
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
+    write(&mut stream, line, &format!("content-type: {content_type}\r\n"), body.as_ref()).await;
     stream
 }
 
-/// Sends a JSON request on `stream` and returns the response.
-pub(super) async fn exchange(mut stream: TcpStream, line: &str, body: &str) -> String {
+async fn write(stream: &mut TcpStream, line: &str, headers: &str, body: &[u8]) {
     let n_bytes = body.len();
-    let request = format!(
+    let head = format!(
         "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {n_bytes}\r\n\r\n{body}"
+         content-length: {n_bytes}\r\n{headers}\r\n"
     );
-    stream.write_all(request.as_bytes()).await.unwrap();
+    stream.write_all(&[head.as_bytes(), body].concat()).await.unwrap();
+}
+
+/// Sends a request on `stream` with additional headers and returns the head and the body of the
+/// response.
+pub(super) async fn exchange(
+    mut stream: TcpStream,
+    line: &str,
+    headers: &str,
+    body: &str,
+) -> (String, String) {
+    write(&mut stream, line, headers, body.as_bytes()).await;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
-    answer
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
 }
 
 /// Sends a request with additional headers and returns the head and the body of the response.
@@ -303,17 +417,7 @@ pub(super) async fn raw(
     headers: &str,
     body: &str,
 ) -> (String, String) {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let n_bytes = body.len();
-    let request = format!(
-        "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {n_bytes}\r\n\
-         {headers}\r\n{body}"
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.to_owned(), body.to_owned())
+    exchange(TcpStream::connect(address).await.unwrap(), line, headers, body).await
 }
 
 /// Returns the metrics of a node.

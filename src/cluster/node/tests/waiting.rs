@@ -12,8 +12,10 @@ async fn execute_from(address: &str, cluster: &Cluster, body: &Value) -> Value {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
     let stream = socket.connect(cluster.head.api_address().unwrap()).await.unwrap();
-    let answer = exchange(stream, "POST /api/v1/functions/execute", &body.to_string()).await;
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    let json = "content-type: application/json\r\n";
+    let line = "POST /api/v1/functions/execute";
+    let (_, answer) = exchange(stream, line, json, &body.to_string()).await;
+    serde_json::from_str(&answer).unwrap()
 }
 
 /// Starts a cluster of one worker with two slots. Two runs of one second are in progress and two wait,
@@ -25,9 +27,7 @@ async fn crowded() -> (Cluster, Value) {
     let sleep = cluster.add("sleep.wasm", SLEEP).await;
     cluster.execute(request(&sleep, 1)).await;
     offered(&cluster, &sleep).await;
-    let mut request = request(&sleep, 1);
-    request["config"]["timeout"] = json!(0);
-    (cluster, request)
+    (cluster, request_within(&sleep, 1, 0))
 }
 
 #[tokio::test]
