@@ -21,6 +21,17 @@ async fn node(group: &Group, boot_nodes: Vec<BootNode>) -> Started {
     Network::start(group, options(boot_nodes)).await.unwrap()
 }
 
+/// Starts `n` nodes that know only `boot`, and waits until each has an event: that it is connected.
+async fn nodes_of(group: &Group, boot: &Network, n: usize) -> Vec<Started> {
+    let mut nodes = Vec::new();
+    for _ in 0..n {
+        let (network, mut events) = node(group, vec![boot_node(boot)]).await;
+        connected(&mut events, boot.peer_id()).await;
+        nodes.push((network, events));
+    }
+    nodes
+}
+
 fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
     NetworkOptions {
         identity: Identity::random(),
@@ -141,7 +152,6 @@ async fn nodes_exchange_gossip_messages_and_requests() {
     };
     let (answer, ()) = tokio::join!(asking, answering);
     assert_eq!(answer.unwrap(), b"this\none");
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -157,21 +167,13 @@ async fn message_to_an_unknown_peer_or_protocol_fails() {
     next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
     let refused = worker.tell(head.peer_id(), "/test/other/1.0.0", b"{}").await;
     assert!(is_open_error(&refused, io::ErrorKind::Unsupported), "{refused:?}");
-    group.shutdown().await;
 }
 
 #[tokio::test]
 async fn burst_of_messages_arrives_complete() {
     let group = Group::default();
     let (head, mut at_head) = node(&group, vec![]).await;
-    let mut workers = Vec::new();
-    for _ in 0..4 {
-        let (worker, events) = node(&group, vec![boot_node(&head)]).await;
-        workers.push((worker, events));
-    }
-    for (_, events) in &mut workers {
-        next(events, |event| matches!(event, Event::Connected(_)).then_some(())).await;
-    }
+    let workers = nodes_of(&group, &head, 4).await;
     let sends = workers.iter().flat_map(|(worker, _)| {
         (0..50).map(|_| worker.tell(head.peer_id(), MESSAGES, b"{}")).collect::<Vec<_>>()
     });
@@ -181,27 +183,4 @@ async fn burst_of_messages_arrives_complete() {
     for _ in 0..200 {
         next(&mut at_head, |event| matches!(event, Event::Message { .. }).then_some(())).await;
     }
-    group.shutdown().await;
-}
-
-#[tokio::test]
-async fn restarted_boot_node_is_dialed_again() {
-    let group = Group::default();
-    let first = group.child();
-    let identity = Identity::random();
-    let start = |group: Group, port: u16| {
-        let options = NetworkOptions { identity: identity.clone(), port, ..options(vec![]) };
-        async move { Network::start(&group, options).await }
-    };
-    let (head, at_head) = start(first.clone(), 0).await.unwrap();
-    let boot = boot_node(&head);
-    let port = port(&head);
-    let (_worker, mut at_worker) = node(&group, vec![boot]).await;
-    next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
-    first.shutdown().await;
-    drop((head, at_head));
-    next(&mut at_worker, |event| matches!(event, Event::Disconnected(_)).then_some(())).await;
-    let (_head, _at_head) = until(WITHIN, || start(group.clone(), port)).await.unwrap();
-    next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
-    group.shutdown().await;
 }

@@ -62,7 +62,6 @@ async fn equal_results_of_three_workers_are_one_group() {
     let mut long = request(&hello, 3);
     long["config"]["stdin"] = json!("\"".repeat(1024 * 1024));
     assert_eq!(cluster.execute(long).await["code"], "200", "2 MiB as JSON");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -82,7 +81,6 @@ async fn function_receives_arguments_variables_input_and_peer_id() {
         let want = format!("KEY=v\0PEER_ID={peer}\0show.wasm\0one\0two\0input");
         assert_eq!(group["result"]["stdout"], json!(want));
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -115,7 +113,6 @@ async fn request_for_a_subgroup_with_too_few_nodes_fails_with_408_and_the_reason
     assert_eq!(answer["code"], "408");
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains("subgroup nowhere for 1 node, and 0 reported"), "{message}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -128,7 +125,6 @@ async fn requests_for_all_or_too_many_nodes_end_before_their_timeout() {
     assert_eq!(answer["code"], "408", "{answer}");
     let message = answer["message"].as_str().unwrap();
     assert!(message.starts_with("asked the cluster for 4 nodes, and 3 reported ("), "{message}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -157,7 +153,6 @@ async fn refused_execution_contains_the_reasons_of_the_workers() {
         message.contains(&format!("refused by {worker}: no node or gateway provided the function")),
         "{message}"
     );
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -178,7 +173,6 @@ async fn worker_without_a_free_slot_gets_no_orders() {
     };
     assert_eq!(second["code"], "408");
     assert!(second["message"].as_str().unwrap().contains("no free slot: all 1"), "{second}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -194,7 +188,6 @@ async fn workers_reconnect_to_a_restarted_head() {
     cluster.head = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
     let answer = cluster.execute(request(&hello, 1)).await;
     assert_eq!(answer["code"], "200", "within the roll call, without a wait before it: {answer}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -206,7 +199,6 @@ async fn head_stops_waiting_for_workers_when_the_client_disconnects() {
     until_true(|| !head.executions().in_progress().is_empty()).await;
     drop(stream);
     assert!(head.drain(Duration::from_secs(10)).await, "the roll call of 60 s was canceled");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -243,7 +235,6 @@ async fn malformed_messages_are_dropped_and_repeated_reports_counted_once() {
     assert_eq!(answer["code"], "408", "{answer}");
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains("for 3 nodes, and 2 reported"), "{message}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -280,7 +271,6 @@ async fn content_that_does_not_match_its_id_is_rejected_and_fetched_from_the_nex
         hello
     );
     assert_eq!(lies.recv().await, Some(()), "the lying peer was asked first again");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -295,7 +285,6 @@ async fn damaged_function_is_fetched_again() {
     let answer = cluster.execute(request(&hello, 1)).await;
     assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
     assert_eq!(std::fs::read(&path).unwrap(), module);
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -338,7 +327,6 @@ async fn rest_api_lists_nodes_and_functions_and_serves_health_checks() {
     assert_eq!((&gpu["slots"], &gpu["slots_free"]), (&json!(10), &json!(10)));
     assert_eq!(gpu["attributes"], Value::Null);
     assert_eq!(gpu["agreement_percent"], 100.0);
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -352,7 +340,6 @@ async fn too_long_body_is_rejected() {
         (status, answer),
         (413, json!({"message": "Request Entity Too Large: the body exceeds 3 MiB"}))
     );
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -378,5 +365,4 @@ async fn simultaneous_requests_to_a_head_all_succeed() {
         assert_eq!(answer["code"], "200", "{answer}");
         assert_eq!(answer["results"][0]["frequency"], 100.0);
     }
-    cluster.group.shutdown().await;
 }

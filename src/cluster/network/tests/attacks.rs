@@ -69,7 +69,6 @@ async fn head_that_relays_gossip_of_strangers_is_not_banned() {
             _ => {}
         }
     }
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -88,7 +87,6 @@ async fn idle_sockets_do_not_prevent_peers_from_connecting() {
     worker.tell(head.peer_id(), MESSAGES, b"here").await.unwrap();
     assert_eq!(receive_message(&mut at_head, worker.peer_id()).await, "here");
     drop(idle);
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -98,11 +96,7 @@ async fn oldest_silent_peers_of_one_host_are_disconnected() {
     let (worker, _at_worker) = node(&group, vec![boot_node(&head)]).await;
     connected(&mut at_head, worker.peer_id()).await;
     head.vouch(worker.peer_id());
-    let mut silent = Vec::new();
-    for _ in 0..270 {
-        let (peer, events) = node(&group, vec![boot_node(&head)]).await;
-        silent.push((peer, events));
-    }
+    let silent = nodes_of(&group, &head, 270).await;
     let mut n_connected = 0_usize;
     let mut n_disconnected = 0_usize;
     while n_disconnected < 14 {
@@ -119,7 +113,6 @@ async fn oldest_silent_peers_of_one_host_are_disconnected() {
     worker.tell(head.peer_id(), MESSAGES, b"here").await.unwrap();
     assert_eq!(receive_message(&mut at_head, worker.peer_id()).await, "here");
     drop(silent);
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -158,7 +151,6 @@ async fn unfinished_messages_are_limited_and_complete_messages_arrive() {
     }
     assert_eq!(n_whole, 20, "all arrive");
     drop(held);
-    group.shutdown().await;
 }
 
 /// Connects to `network` with these keys, without a swarm, and returns the muxer.
@@ -219,7 +211,6 @@ async fn peer_that_fills_memory_with_unaccepted_streams_is_banned() {
     assert!(head.guard.is_banned(bad.as_str().parse().unwrap()));
     good.tell(head.peer_id(), MESSAGES, b"good").await.unwrap();
     assert_eq!(receive_message(&mut at_head, good.peer_id()).await, "good");
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -270,18 +261,15 @@ async fn forged_addresses_from_the_peer_table_are_dialed_a_limited_number_of_tim
     connected(&mut at_worker, good.peer_id()).await;
     good.tell(worker.peer_id(), MESSAGES, b"good").await.unwrap();
     assert_eq!(receive_message(&mut at_worker, good.peer_id()).await, "good");
-    group.shutdown().await;
 }
 
 #[tokio::test]
 async fn number_of_neighbors_of_a_worker_is_limited() {
     let group = Group::default();
     let (worker, mut at_worker) = node(&group, vec![]).await;
-    let mut neighbors = Vec::new();
-    for _ in 0..30 {
-        let (peer, events) = node(&group, vec![boot_node(&worker)]).await;
+    let neighbors = nodes_of(&group, &worker, 30).await;
+    for (peer, _) in &neighbors {
         connected(&mut at_worker, peer.peer_id()).await;
-        neighbors.push((peer, events));
     }
     for (peer, _) in &neighbors {
         worker.neighbor(peer.peer_id());
@@ -295,5 +283,4 @@ async fn number_of_neighbors_of_a_worker_is_limited() {
     assert!(neighbors[..24].iter().all(|(peer, _)| staying.contains(peer.peer_id())));
     neighbors[0].0.tell(worker.peer_id(), MESSAGES, b"here").await.unwrap();
     assert_eq!(receive_message(&mut at_worker, neighbors[0].0.peer_id()).await, "here");
-    group.shutdown().await;
 }

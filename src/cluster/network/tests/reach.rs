@@ -44,7 +44,6 @@ async fn nodes_of_a_topic_find_one_another_again_without_the_boot_node() {
     let restart = || Network::start(&group, head(port));
     let (network, _at_head) = until(WITHIN, restart).await.unwrap();
     connected(&mut at_worker, network.peer_id()).await;
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -81,7 +80,6 @@ async fn worker_finds_a_head_of_its_peer_store_even_after_its_restart() {
     disconnected(&mut at_worker, identity.peer_id()).await;
     let (_head, _at_head) = until(WITHIN, || Network::start(&group, head(port))).await.unwrap();
     connected(&mut at_worker, identity.peer_id()).await;
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -124,7 +122,6 @@ async fn peer_that_connects_again_is_dialed_at_the_addresses_that_it_announced()
         }
     });
     timeout(WITHIN, dials.recv()).await.unwrap().unwrap();
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -153,7 +150,6 @@ async fn connection_on_which_a_peer_does_not_identify_itself_does_not_end_its_ea
     assert!(!is_disconnected.await);
     worker.tell(head.peer_id(), MESSAGES, b"{}").await.unwrap();
     receive_message(&mut at_head, worker.peer_id()).await;
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -173,7 +169,6 @@ async fn boot_nodes_with_host_names_and_websockets_are_dialed() {
             worker.tell(head.peer_id(), MESSAGES, &vec![b'x'; 1024 * 1024]).await.unwrap();
         }
     }
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -210,7 +205,6 @@ async fn peers_learn_only_the_advertised_addresses() {
     .await;
     told.sort();
     assert_eq!(told, want);
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -240,5 +234,4 @@ async fn surplus_connections_are_closed_from_silent_peers_first_but_never_from_b
     head.tell(boot.peer_id(), MESSAGES, b"{}").await.unwrap();
     head.tell(peers[0].0.peer_id(), MESSAGES, b"{}").await.unwrap();
     assert_eq!(ConnectionBounds::around(100), ConnectionBounds { low: 100, high: 120 });
-    group.shutdown().await;
 }

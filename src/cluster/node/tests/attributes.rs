@@ -53,7 +53,6 @@ async fn workers_with_requested_attributes_get_orders_without_a_roll_call() {
         let message = answer["message"].as_str().unwrap();
         assert!(answer["code"] == "408" && message.ends_with(want), "{answer}");
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -84,7 +83,6 @@ async fn only_reporting_workers_that_fit_the_selector_are_chosen() {
     let (status, answer) = post(cluster.head.api_address().unwrap(), &body).await;
     assert_eq!(status, 400, "{answer}");
     assert!(answer["message"].as_str().unwrap().contains("selector"), "{answer}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -106,5 +104,4 @@ async fn attributes_of_a_peer_are_limited() {
     assert_eq!(peer.offer.attributes.len(), 64);
     let attributes = &peer.offer.attributes;
     assert!(attributes.keys().all(|name| name.len() == 5), "{attributes:?}");
-    cluster.group.shutdown().await;
 }

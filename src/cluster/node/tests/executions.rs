@@ -128,7 +128,6 @@ async fn workers_with_fresh_offers_get_orders_without_a_roll_call() {
     assert_eq!(known(&cluster, &answer["request_id"]).await["warm"], true);
     assert_eq!(answer["cluster"]["peers"], json!([cluster.workers[1].peer_id().as_str()]));
     assert_eq!(n_calls(), before);
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -142,7 +141,6 @@ async fn requests_beyond_the_number_of_slots_wait_and_succeed() {
     for answer in futures::future::join_all(executions).await {
         assert_eq!(answer["code"], "200", "{answer}");
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -177,7 +175,6 @@ async fn slots_offered_during_a_roll_call_are_used() {
     );
     let execution = known(&cluster, &answer["request_id"]).await;
     assert_eq!(execution["warm"], false, "there was a roll call");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -202,7 +199,6 @@ async fn unsigned_results_are_accepted_unless_signatures_are_required() {
     let want =
         format!("0 of 1 node returned a result: {peer} returned a result without a signature");
     assert_eq!(answer["message"], json!(want));
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -226,7 +222,6 @@ async fn quorum_of_equal_results_ends_the_execution() {
     let parts = execution["peers"].as_array().unwrap();
     let part = parts.iter().find(|part| part["peer_id"] == silent.as_str()).unwrap();
     assert_eq!(part["state"], "canceled");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -249,7 +244,6 @@ async fn response_names_the_worker_that_was_lost() {
     assert_eq!(answer["code"], "206", "{answer}");
     assert_eq!(answer["results"][0]["peers"], json!([cluster.workers[1].peer_id().as_str()]));
     assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()), "{answer}");
-    cluster.group.shutdown().await;
 }
 
 /// Starts a cluster with a long run on its only worker.
@@ -285,7 +279,6 @@ async fn deleting_an_execution_cancels_it_on_its_worker() {
     assert_eq!(known(&cluster, &answer["request_id"]).await["state"], "canceled");
     let (status, _) = send(address, "DELETE /api/v1/executions/unknown", "", "").await;
     assert_eq!(status, 404);
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -324,7 +317,6 @@ async fn request_can_lower_but_not_raise_the_limits_of_its_runs() {
         let wall = execution["peers"][0]["usage"]["wall_clock_time"].as_u64().unwrap();
         assert!(wall < at_most_ms * 1_000_000, "{asked_ms} ms: {wall} ns");
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -343,5 +335,4 @@ async fn closing_a_line_cancels_only_the_orders_on_it() {
         let (answer, ()) = tokio::join!(cluster.execute(request(&sleep, 1)), ending);
         assert_eq!(answer["code"], code, "line {number}: {answer}");
     }
-    cluster.group.shutdown().await;
 }

@@ -80,7 +80,6 @@ async fn function_can_be_installed_after_a_stranger_filled_the_store() {
     let new = cluster.add("new.wasm", &HELLO.replace("hello", "howdy")).await;
     let answer = cluster.execute(request(&new, 1)).await;
     assert_eq!(answer["results"][0]["result"]["stdout"], "howdy\n", "{answer}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -126,7 +125,6 @@ async fn operator_of_a_head_can_evict_functions_and_a_stranger_cannot() {
         "200",
         "the function is fetched again"
     );
-    cluster.group.shutdown().await;
 }
 
 /// Serves endless manifests. Returns the address, the number of requests, and a notification of each
@@ -179,5 +177,4 @@ async fn slow_manifests_of_strangers_do_not_delay_new_functions() {
         let answer = cluster.execute(request(&new, 1)).await;
         assert_eq!(answer["code"], "200", "{answer}");
     }
-    cluster.group.shutdown().await;
 }

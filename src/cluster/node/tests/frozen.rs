@@ -149,7 +149,6 @@ async fn frozen_head_does_not_delay_offers_to_other_heads() {
         frozen.is_some_and(|(_, peer)| peer.is_connected),
         "no send waited for another to complete"
     );
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -169,7 +168,6 @@ async fn frozen_worker_delays_a_request_by_little_more_than_the_time_limit_of_th
     assert_eq!(answer["code"], "204", "{answer}");
     let want = format!("{} did not respond in time", worker.peer_id());
     assert!(answer["message"].as_str().unwrap().ends_with(&want), "{answer}");
-    cluster.group.shutdown().await;
 }
 
 /// Sources of functions that wait for the response of the peer `frozen` for up to an hour.
@@ -215,5 +213,4 @@ async fn function_is_fetched_from_the_next_peer_if_the_first_peer_is_frozen() {
         frozen: frozen.peer_id(),
     };
     worker.functions().obtain(hello.id, &Requester::Unknown, &sources).await.unwrap();
-    cluster.group.shutdown().await;
 }

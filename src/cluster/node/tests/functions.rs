@@ -62,7 +62,6 @@ async fn directory_stored_on_the_head_runs_on_workers_at_the_first_request() {
     }
     let answer = run(&cluster, &folder, "table", 1).await;
     assert_eq!(answer["code"], "404", "{answer}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -78,7 +77,6 @@ async fn long_module_can_be_requested_by_its_id_as_a_tree_or_as_a_single_block()
         let answer = run(&cluster, &function, "howdy.wasm", 1).await;
         assert_eq!(answer["results"][0]["result"]["stdout"], "howdy\n", "{answer}");
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -94,7 +92,6 @@ async fn module_runs_under_every_name_of_its_file() {
     }
     // The worker keeps the name that came first.
     assert_eq!(cluster.workers[0].functions().list()[0].method.as_str(), "first.wasm");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -127,7 +124,6 @@ async fn function_is_uploaded_shown_run_and_removed() {
         (404, &json!("this head holds no function with this id"))
     );
     assert_eq!(got(address, &format!("/api/v1/functions/{id}")).await.0, 404);
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -148,7 +144,6 @@ async fn invalid_function_upload_is_rejected_with_the_reason() {
     let (status, added) = post("?method=a.wasm", wasm, &module).await;
     let id = FunctionId::from_module(&module).to_string();
     assert_eq!((status, &added["function_id"]), (200, &json!(id)));
-    cluster.group.shutdown().await;
 }
 
 pub(super) async fn install(cluster: &Cluster, body: Value) -> (u16, Value) {
@@ -167,7 +162,6 @@ async fn function_of_one_worker_is_installed_on_the_head_and_other_workers() {
     assert_eq!(installed, (200, json!({"code": "200"})));
     let nodes = [&cluster.head, &cluster.workers[1]];
     until_true(|| nodes.iter().all(|node| node.functions().get(hello.id).is_some())).await;
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -183,7 +177,6 @@ async fn failed_installation_returns_the_reasons_of_the_nodes() {
         message.contains(&format!("{worker} refused: no node or gateway provided the function")),
         "{message}"
     );
-    cluster.group.shutdown().await;
 }
 
 /// A b7s worker fetches a function without the head, and reports that it is installed.
@@ -205,7 +198,6 @@ async fn installation_succeeds_if_a_b7s_worker_reports_the_function_as_installed
         .await;
     let installed = install(&cluster, json!({"cid": cid})).await;
     assert_eq!(installed, (200, json!({"code": "200"})));
-    cluster.group.shutdown().await;
 }
 
 /// A package at an address is called by the hash of the address, as clients of b7s do.
@@ -253,5 +245,4 @@ async fn function_is_installed_from_an_address_and_called_by_its_hash() {
     held.install_from(name, &address, &Requester::Operator).await.unwrap();
     let answer = cluster.execute(request).await;
     assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
-    cluster.group.shutdown().await;
 }

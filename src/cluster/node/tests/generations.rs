@@ -89,7 +89,6 @@ async fn worker_executes_orders_of_b7s_heads_of_both_versions() {
             assert_eq!(answer["result"]["result"], outcome);
         }
     }
-    cluster.group.shutdown().await;
 }
 
 /// b7s heads read only the result and ignore the code around it.
@@ -125,7 +124,6 @@ async fn refusal_is_sent_as_a_failure_to_b7s_heads_of_both_versions() {
             assert!(is_told && stderr.contains(reason) && stderr.ends_with('\n'), "{answer}");
         }
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -142,7 +140,6 @@ async fn unknown_function_ids_share_one_metrics_label() {
     let line = "b7s_node_rollcalls_seen{function=\"other\"} 3";
     assert!(counts.lines().any(|counted| counted == line), "{counts}");
     assert!(!counts.contains("made-up"), "{counts}");
-    cluster.group.shutdown().await;
 }
 
 /// Starts a b7s worker of one version, which accepts roll calls and responds to orders with this
@@ -205,7 +202,6 @@ async fn too_long_response_of_a_b7s_worker_is_an_error_immediately() {
     assert_eq!(answer["code"], "500", "{answer}");
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains(peer.as_str()) && message.contains("--output-limit"), "{answer}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -230,5 +226,4 @@ async fn execution_requested_over_libp2p_succeeds_as_over_the_rest_api() {
     let answer = receive_message(&mut events).await;
     assert_eq!(answer["code"], "400");
     assert!(answer["message"].as_str().unwrap().contains("raft is not supported"), "{answer}");
-    cluster.group.shutdown().await;
 }

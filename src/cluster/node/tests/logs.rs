@@ -136,7 +136,6 @@ async fn node_start_is_logged_as_in_document_1() {
             json!({"message": "starting node main loop", "component": "node", "concurrency": 10}),
         ]
     );
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -170,7 +169,6 @@ async fn execution_is_logged_as_in_document_1() {
         });
         assert!(is_logged, "{message} {fields}: {found:?}");
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -199,7 +197,6 @@ async fn executions_with_too_few_nodes_or_too_few_results_are_logged() {
     let unmet = with(&lines, "threshold condition not met");
     let unmet = unmet.last().unwrap();
     assert_eq!((&unmet["expected"], &unmet["have"]), (&json!(0.6), &json!(0.5)));
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -239,7 +236,6 @@ async fn stopping_node_logs_the_work_in_progress() {
     let lines = recorder.take("cluster::node");
     assert!(with(&lines, "Node API stopped").is_empty(), "a worker serves none");
     assert_eq!(with(&lines, "node stopped").len(), 1);
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]

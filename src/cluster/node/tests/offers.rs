@@ -67,7 +67,6 @@ async fn idle_nodes_exchange_few_messages() {
     // The interval of pings is checked instead of their number, since tests cannot control the clock of
     // pings.
     assert!(Connectivity::for_role(Role::Worker).ping_every >= Duration::from_secs(30));
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -105,7 +104,6 @@ async fn peer_that_identifies_itself_repeatedly_gets_one_offer_per_connection() 
     offers.forget(peer);
     offers.greet(peer);
     offered().await;
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -119,7 +117,6 @@ async fn worker_announces_slots_to_heads_and_functions_to_workers() {
     let hello = hello.add("hello.wasm".parse().unwrap(), wat::parse_str(HELLO).unwrap()).await;
     let latest = become_a_worker(&network, &mut events, worker).await;
     assert_eq!((latest.slots_free, latest.functions), (0, vec![hello.unwrap().id.to_string()]));
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -143,5 +140,4 @@ async fn changes_within_a_short_time_are_sent_to_a_worker_in_one_offer() {
     }
     tokio::time::resume();
     assert!(n_offers <= 1, "{n_offers} offers of five changes in 8 s");
-    cluster.group.shutdown().await;
 }

@@ -47,7 +47,6 @@ async fn cordoned_worker_gets_no_work() {
     let answer = changed(&cluster.head, first, json!({"cordoned": false})).await;
     assert_eq!(answer["cordoned"], Value::Null);
     assert_eq!(cluster.execute(request(&hello, 2)).await["code"], "200");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -63,7 +62,6 @@ async fn waiting_request_is_served_once_its_worker_is_uncordoned() {
     };
     let (answer, ()) = tokio::join!(cluster.execute(request(&hello, 1)), uncordoned);
     assert_eq!(answer["code"], "200", "{answer}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -85,7 +83,6 @@ async fn drained_worker_completes_its_orders() {
     };
     let (answer, ()) = tokio::join!(cluster.execute(request(&sleep, 1)), draining);
     assert_eq!(answer["code"], "200", "its running orders were not canceled: {answer}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -110,7 +107,6 @@ async fn changing_an_unknown_node_is_rejected() {
     assert!(answer["message"].as_str().unwrap().contains("GET /api/v1/nodes"), "{answer}");
     let path = format!("/api/v1/nodes/{own}");
     assert_eq!(get(cluster.head.api_address().unwrap(), &path).await.1["role"], "head");
-    cluster.group.shutdown().await;
 }
 
 /// Returns options of a head that stores its decisions in `dir`.
@@ -183,7 +179,6 @@ async fn head_with_required_approval_gives_work_only_to_approved_workers() {
         message.ends_with("1 more is refused by the operator (see triptych nodes)"),
         "{message}"
     );
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -220,7 +215,6 @@ async fn unapproved_strangers_get_no_orders_even_if_many_strangers_connect() {
             assert!(!matches!(event, Event::Message { .. }), "{event:?}");
         }
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -232,5 +226,4 @@ async fn unapproved_worker_is_listed_only_while_it_is_connected() {
     until(WITHIN, || async { listed(&cluster.head, worker.peer_id()).await.map_or(Ok(()), Err) })
         .await
         .unwrap();
-    cluster.group.shutdown().await;
 }

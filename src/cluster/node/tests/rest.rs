@@ -37,7 +37,6 @@ async fn result_of_an_asynchronous_execution_can_be_read_later() {
         assert_eq!((&answer["code"], &answer["request_id"]), (&json!("200"), &json!(id)));
         assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n");
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -83,7 +82,6 @@ async fn event_stream_contains_the_events_of_an_execution() {
     assert_eq!(next().await.unwrap()["event"], "peer_left");
     cluster.head.shutdown().await;
     assert!(next().await.is_none(), "a stopping head closes the stream");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -115,7 +113,6 @@ async fn metrics_and_api_description_are_served() {
     let (_, nodes) = get(address, "/api/v1/nodes").await;
     let node = &nodes["nodes"][1];
     assert_eq!((&node["slots"], &node["agreement_percent"]), (&json!(10), &json!(100.0)));
-    cluster.group.shutdown().await;
 }
 
 /// Returns the status of the response to raw bytes.
@@ -194,7 +191,6 @@ async fn without_a_token_proxies_and_foreign_pages_cannot_change_anything() {
         let request = format!("{line}\r\n{headers}connection: close\r\n\r\n");
         assert_eq!(status(address, &request).await, want, "{request}");
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -270,5 +266,4 @@ async fn executions_in_progress_are_limited_listed_and_canceled() {
     all_ended(&cluster).await;
     let (_, ended) = get(address, &format!("/api/v1/executions/{}", ids[0])).await;
     assert_eq!((&ended["state"], &ended["code"]), (&json!("canceled"), &json!("499")));
-    cluster.group.shutdown().await;
 }

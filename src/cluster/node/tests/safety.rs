@@ -41,7 +41,6 @@ async fn worker_executes_orders_of_configured_heads_only() {
     let obedient = cluster.workers[1].peer_id().to_string();
     let answer = cluster.execute(request_within(&hello, -1, 4)).await;
     assert_eq!(answer["cluster"]["peers"], json!([obedient]), "{answer}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -60,7 +59,6 @@ async fn head_uses_configured_workers_only() {
     }
     request["config"] = json!({"number_of_nodes": 2, "timeout": 1});
     assert_eq!(cluster.execute(request).await["code"], "408");
-    cluster.group.shutdown().await;
 }
 
 /// Executes a short function on one worker until the code of the response is `code`. Fails before an
@@ -98,7 +96,6 @@ async fn removed_head_loses_its_lines_and_orders_on_the_worker() {
     until_true(|| head.slots_of(worker.peer_id()).is_none()).await;
     worker.set_allowed(Some(only(cluster.head.peer_id())));
     execute_until(&cluster, "200").await;
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -120,7 +117,6 @@ async fn removed_worker_gets_no_orders_and_its_results_are_dropped() {
     );
     cluster.head.set_allowed(Some(only(worker.peer_id())));
     execute_until(&cluster, "200").await;
-    cluster.group.shutdown().await;
 }
 
 /// Waits until `peer` is disconnected.
@@ -150,7 +146,6 @@ async fn peer_that_repeats_malformed_messages_is_banned_without_affecting_work()
     };
     until(WITHIN, is_refused).await.unwrap();
     assert_eq!(cluster.execute(request(&hello, 1)).await["code"], "200");
-    cluster.group.shutdown().await;
 }
 
 /// A head opens more lines than a worker accepts from all heads together, and sends nothing.
@@ -169,7 +164,6 @@ async fn head_that_opens_many_lines_does_not_exclude_other_heads() {
     line.send(Frame { kind: frame::PING, content: "".into() }).await.unwrap();
     let answer = timeout(WITHIN, frames.next()).await.unwrap();
     assert!(matches!(answer, Some(Incoming::Whole(Frame { kind: frame::PONG, .. }))));
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -189,7 +183,6 @@ async fn head_that_sends_malformed_frames_is_banned_without_affecting_work() {
     disconnected(&mut at_bad, worker.peer_id()).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     assert_eq!(cluster.execute(request(&hello, 1)).await["code"], "200");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -223,7 +216,6 @@ async fn roll_calls_for_missing_functions_do_not_block_other_roll_calls() {
         }
     };
     assert_eq!(timeout(Duration::from_secs(10), answered).await.unwrap(), Code::ACCEPTED);
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -233,7 +225,6 @@ async fn offer_of_a_disconnected_peer_is_not_stored() {
     let gone = Identity::random().peer_id().clone();
     head.note_offer(&gone, NodeOffer { n_slots: 4, n_usable: 4, ..NodeOffer::default() }.into());
     assert_eq!(head.slots_of(&gone), None);
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -242,7 +233,6 @@ async fn too_long_group_name_is_rejected() {
     let (bad, _at_bad) = cluster.stranger().await;
     assert!(bad.subscribe(&"x".repeat(300)).await.is_err());
     assert!(bad.subscribe(&"x".repeat(128)).await.is_ok());
-    cluster.group.shutdown().await;
 }
 
 /// Waits for the response to an `MsgExecute`.
@@ -283,7 +273,6 @@ async fn head_with_a_token_executes_only_for_accepted_peers() {
         assert_eq!(response.code.as_str(), wanted, "{}", response.message);
         stopping.shutdown().await;
     }
-    group.shutdown().await;
 }
 
 #[tokio::test]
@@ -312,5 +301,4 @@ async fn endless_runs_of_strangers_leave_slots_for_the_configured_head() {
         let answer = cluster.execute(request(&hello, 1)).await;
         assert_eq!(answer["code"], "200", "{answer}");
     }
-    cluster.group.shutdown().await;
 }

@@ -67,5 +67,4 @@ async fn slot_released_by_one_head_is_granted_to_a_waiting_head() {
 
     second.shutdown().await;
     shared(worker, heads, [2, 1]).await;
-    cluster.group.shutdown().await;
 }

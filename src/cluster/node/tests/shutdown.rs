@@ -15,7 +15,6 @@ async fn stopping_node_completes_its_runs() {
     };
     let (answer, ()) = tokio::join!(cluster.execute(request(&sleep, 1)), stopping);
     assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
-    cluster.group.shutdown().await;
 }
 
 /// Returns options of a node that drains for a short time.
@@ -56,7 +55,6 @@ async fn order_of_a_stopped_worker_is_executed_by_another_worker() {
         (&first["state"], &first["reason"]),
         (&json!("replaced"), &json!("refused (the node is stopping)"))
     );
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -81,7 +79,6 @@ async fn stopping_head_responds_to_its_client_and_cancels_the_run() {
     assert_eq!(answer["message"], "the execution was canceled: the node is stopping");
     assert_eq!(refused, (503, json!({"message": "the node is stopping"})));
     idle(&cluster).await;
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -98,5 +95,4 @@ async fn stopping_worker_offers_no_slots() {
     assert_eq!(answer["code"], "408", "{answer}");
     let want = format!("refused by {}: the node is stopping", worker.peer_id());
     assert!(answer["message"].as_str().unwrap().ends_with(&want), "{answer}");
-    cluster.group.shutdown().await;
 }

@@ -35,7 +35,6 @@ async fn failed_worker_is_replaced_by_a_spare() {
     let want = format!("0 of 1 node returned a result: {spare} was lost");
     assert_eq!(answer["message"], json!(want));
     assert_eq!(answer["cluster"], json!({"peers": [spare]}), "it took part");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -105,7 +104,6 @@ async fn execution_waits_for_a_spare_if_no_spare_has_reported_yet() {
         .map(|part| (part["peer_id"].as_str().unwrap(), part["state"].as_str().unwrap()))
         .collect();
     assert_eq!(states, [(refusing.as_str(), "replaced"), (late.as_str(), "answered")]);
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -122,7 +120,6 @@ async fn spares_that_refuse_are_reported_with_a_reason() {
         "0 of 1 node returned a result: {silent} refused (no free slot); no spare: {worker}: no node or gateway provided the function"
     );
     assert!(answer["message"].as_str().unwrap().starts_with(&want), "{answer}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -155,7 +152,6 @@ async fn execution_fails_without_further_spares_after_two_final_refusals() {
     }
     let answer = cluster.execute(request(&hello, 3)).await;
     assert_eq!(known(&cluster, &answer["request_id"]).await["warm"], true, "all still count");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -181,7 +177,6 @@ async fn exactly_the_requested_number_of_workers_runs_the_order() {
         n_ordered += line.unwrap().rsplit(' ').next().unwrap().parse::<i64>().unwrap();
     }
     assert_eq!(n_ordered, n_asked);
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -207,5 +202,4 @@ async fn execution_with_fewer_results_than_the_threshold_has_code_206() {
         assert_eq!(answer["message"], json!(want));
     };
     tokio::join!(execute(json!(null), "206"), execute(json!(0.5), "200"), execute(json!(1), "206"));
-    cluster.group.shutdown().await;
 }

@@ -92,7 +92,6 @@ async fn requests_neither_fail_nor_time_out_while_a_worker_is_stalled() {
             part.state == "answered" || part.state == "canceled" || is_overtaken(&part);
         assert!(is_in_time, "the stalled worker was not awaited: {part:?}");
     }
-    cluster.group.shutdown().await;
 }
 
 /// Adds a worker of 64 slots with a runtime that needs a fifth of a second.
@@ -143,7 +142,6 @@ async fn slow_worker_with_many_slots_gets_less_than_a_quarter_of_the_orders() {
     run_load(&cluster, &alone).await;
     let n_slow = run_load(&cluster, &alone).await;
     assert!(n_slow < 320 / 4, "{n_slow} of 320; its share of the slots would be 217");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -155,5 +153,4 @@ async fn first_request_reaches_all_workers_that_have_just_joined() {
     let answer = cluster.execute(asked).await;
     assert_eq!(answer["code"], "200", "{answer}");
     assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()));
-    cluster.group.shutdown().await;
 }

@@ -53,7 +53,6 @@ async fn client_with_many_long_calls_does_not_delay_other_clients() {
     for answer in answers {
         assert_eq!(answer["code"], "200", "the last calls wait longer than 5 s: {answer}");
     }
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -70,7 +69,6 @@ async fn request_that_timed_out_waiting_reports_that_no_worker_was_free() {
     assert_eq!(answer["code"], "408", "{answer}");
     let message = answer["message"].as_str().unwrap();
     assert!(message.starts_with("no worker was free and responding within 1 s"), "{message}");
-    cluster.group.shutdown().await;
 }
 
 #[tokio::test]
@@ -86,5 +84,4 @@ async fn refusal_by_all_workers_ends_the_execution_immediately() {
         answer["message"].as_str().unwrap().contains("no node or gateway provided the function"),
         "{answer}"
     );
-    cluster.group.shutdown().await;
 }
