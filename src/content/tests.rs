@@ -35,6 +35,13 @@ async fn open(dir: &TempDir) -> Functions {
     Functions::open(dir.path().join("functions")).await.unwrap()
 }
 
+/// Returns an empty store and its directory.
+async fn store() -> (TempDir, Functions) {
+    let dir = tempfile::tempdir().unwrap();
+    let functions = open(&dir).await;
+    (dir, functions)
+}
+
 fn method(name: &str) -> Method {
     name.parse().unwrap()
 }
@@ -63,8 +70,7 @@ async fn function_is_stored_under_its_content_id_and_found_after_a_restart() {
 
 #[tokio::test]
 async fn functions_are_listed_by_name_and_removed() {
-    let dir = tempfile::tempdir().unwrap();
-    let functions = open(&dir).await;
+    let (dir, functions) = store().await;
     let b = functions.add(method("b.wasm"), module(1)).await.unwrap();
     let a = functions.add(method("a.wasm"), module(2)).await.unwrap();
     assert_eq!(functions.list(), vec![a.clone(), b.clone()]);
@@ -76,8 +82,7 @@ async fn functions_are_listed_by_name_and_removed() {
 
 #[tokio::test]
 async fn damaged_function_is_removed_when_it_is_read_or_the_store_opens() {
-    let dir = tempfile::tempdir().unwrap();
-    let functions = open(&dir).await;
+    let (dir, functions) = store().await;
     let added = functions.add(method("m.wasm"), module(1)).await.unwrap();
     let path = dir.path().join(format!("functions/{}/m.wasm", added.id));
     fs::write(&path, module(2)).unwrap();
@@ -92,16 +97,10 @@ async fn damaged_function_is_removed_when_it_is_read_or_the_store_opens() {
 }
 
 #[tokio::test]
-async fn files_other_than_modules_are_rejected() {
-    let dir = tempfile::tempdir().unwrap();
-    let refused = open(&dir).await.add(method("m.wasm"), b"#!/bin/sh".to_vec()).await;
+async fn files_other_than_modules_and_content_with_another_id_are_rejected() {
+    let (_dir, functions) = store().await;
+    let refused = functions.add(method("m.wasm"), b"#!/bin/sh".to_vec()).await;
     assert!(matches!(refused, Err(FunctionsError::NotModule { .. })), "{refused:?}");
-}
-
-#[tokio::test]
-async fn content_that_does_not_fit_its_id_is_rejected() {
-    let dir = tempfile::tempdir().unwrap();
-    let functions = open(&dir).await;
     let id = FunctionId::from_module(&module(1)).content().unwrap();
     let refused = VerifiedFunction::of_kept(id, NameHints::default(), module(2).into());
     assert!(matches!(refused, Err(FunctionsError::Mismatch { .. })), "{refused:?}");
@@ -141,16 +140,10 @@ async fn large_module_is_found_by_its_id_as_a_tree_or_as_a_single_block() {
         assert_eq!(answer.content, bytes, "a peer that asks for one block is given it");
     }
     // A module that was requested by its id as a single block is stored under this id.
-    let elsewhere = tempfile::tempdir().unwrap();
-    let other = open(&elsewhere).await;
+    let (_elsewhere, other) = store().await;
     let id = whole.content().unwrap();
-    let kept = other
-        .keep(
-            VerifiedFunction::of_kept(id, NameHints::default(), bytes).unwrap(),
-            Requester::Unknown,
-        )
-        .await
-        .unwrap();
+    let checked = VerifiedFunction::of_kept(id, NameHints::default(), bytes).unwrap();
+    let kept = other.keep(checked, Requester::Unknown).await.unwrap();
     assert_eq!((kept.id, kept.kind), (whole, Kind::Module));
 }
 
@@ -181,8 +174,7 @@ async fn directory_is_stored_and_found_after_a_restart() {
 
 #[tokio::test]
 async fn damaged_directory_is_removed() {
-    let dir = tempfile::tempdir().unwrap();
-    let functions = open(&dir).await;
+    let (dir, functions) = store().await;
     let added = add_path(&functions, &write_folder(&dir)).await;
     let path = dir.path().join(format!("functions/{}/content.car", added.id));
     let mut car = fs::read(&path).unwrap();
@@ -195,18 +187,12 @@ async fn damaged_directory_is_removed() {
 
 #[tokio::test]
 async fn response_to_a_peer_contains_the_whole_function() {
-    let dir = tempfile::tempdir().unwrap();
-    let functions = open(&dir).await;
+    let (dir, functions) = store().await;
     let module = dir.path().join("one.wasm");
     fs::write(&module, content(4, 64)).unwrap();
     for path in [write_folder(&dir), module] {
-        let upload = Functions::pack_path(&path).await.unwrap();
-        let method = Some(upload.function.method.clone());
-        let added = functions
-            .add_car(NameHints { name: Some(upload.function.name.clone()), method }, upload.car)
-            .await
-            .unwrap();
-        assert_eq!(added, upload.function);
+        let added = add_path(&functions, &path).await;
+        assert_eq!(added, Functions::pack_path(&path).await.unwrap().function);
         let again = functions.upload(added.id).await.unwrap().unwrap();
         assert_eq!(again.function, added);
     }
@@ -214,12 +200,9 @@ async fn response_to_a_peer_contains_the_whole_function() {
 
 #[tokio::test]
 async fn module_runs_under_any_method_with_and_without_a_name() {
-    let dir = tempfile::tempdir().unwrap();
-    let functions = open(&dir).await;
-    let id = FunctionId::from_module(&module(1)).content().unwrap();
-    let checked = VerifiedFunction::of_kept(id, NameHints::default(), module(1).into()).unwrap();
-    functions.keep(checked, Requester::Unknown).await.unwrap();
-    let unnamed = open(&dir).await.get(id.into()).unwrap();
+    let (dir, functions) = store().await;
+    let id = keep(&functions, 1, &Requester::Unknown).await;
+    let unnamed = open(&dir).await.get(id).unwrap();
     assert!(unnamed.runs(&method("any.wasm")) && unnamed.method.as_str() == "module.wasm");
     let named = functions.add(method("m.wasm"), module(1)).await.unwrap();
     assert!(named.runs(&method("any.wasm")) && named.method.as_str() == "m.wasm");
@@ -311,8 +294,7 @@ async fn full_store_of_an_earlier_version_accepts_new_functions() {
 
 #[tokio::test]
 async fn caller_that_waits_for_another_fetch_of_the_same_function_times_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let functions = open(&dir).await;
+    let (_dir, functions) = store().await;
     let id = FunctionId::from_module(b"missing");
     let flight = Flight::join(&functions, id, &Requester::Unknown);
     let _turn = flight.lock.lock().await;
@@ -323,16 +305,12 @@ async fn caller_that_waits_for_another_fetch_of_the_same_function_times_out() {
 
 #[tokio::test]
 async fn concurrent_fetches_leave_no_locks_behind() {
-    let dir = tempfile::tempdir().unwrap();
-    let functions = open(&dir).await;
+    let (_dir, functions) = store().await;
     let together = std::sync::Barrier::new(2);
     let leave = || {
         for n in 0_u32..2000 {
-            let flight = Flight::join(
-                &functions,
-                FunctionId::from_module(&n.to_be_bytes()),
-                &Requester::Unknown,
-            );
+            let id = FunctionId::from_module(&n.to_be_bytes());
+            let flight = Flight::join(&functions, id, &Requester::Unknown);
             together.wait();
             drop(flight);
         }

@@ -57,13 +57,8 @@ async fn read_within(reader: &WebReader, url: &str, wanted: ReadLimits) -> Resul
     let turns = FetchTurns::default();
     let peer = "12D3KooWpeer".parse().unwrap();
     let claim = Claim { requester: Requester::Peer(peer), purpose: Purpose::Install };
-    reader
-        .read(
-            &url.parse().unwrap(),
-            wanted,
-            &mut turns.large(&claim, Instant::now() + START_WITHIN),
-        )
-        .await
+    let turn = &mut turns.large(&claim, Instant::now() + START_WITHIN);
+    reader.read(&url.parse().unwrap(), wanted, turn).await
 }
 
 /// A body of five bytes that is never completed.

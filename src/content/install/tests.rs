@@ -89,10 +89,7 @@ async fn function_is_installed_from_the_address_of_its_manifest() {
     ];
     let address = format!("{}/f/manifest.json", site(&group, files).await);
     let store = store(&dir, any_host()).await;
-    let function = store
-        .install_from(FunctionId::from_address(&address), &address, &Requester::Operator)
-        .await
-        .unwrap();
+    let function = install(&store, &address).await.unwrap();
     assert_eq!((function.name.as_str(), function.method.as_str()), ("greeter", "greet.wasm"));
     let id = FunctionId::from_address(&address);
     assert_eq!(store.get(id), Some(function.clone()), "found by the address, as b7s names it");
@@ -102,19 +99,26 @@ async fn function_is_installed_from_the_address_of_its_manifest() {
     assert_eq!(function.id, folder.to_dag().unwrap().root.into(), "named by its content");
 
     group.shutdown().await;
-    assert_eq!(
-        store
-            .install_from(FunctionId::from_address(&address), &address, &Requester::Operator)
-            .await
-            .unwrap(),
-        function,
-        "kept, so not read again"
-    );
+    assert_eq!(install(&store, &address).await.unwrap(), function, "kept, so not read again");
     let again = reopened(&dir).await;
     assert_eq!(again.get(id), Some(function.clone()), "also after a restart");
     assert_eq!(again.content(id).await.unwrap().unwrap(), content(1, 40));
     assert!(again.remove(id).await.unwrap());
     assert_eq!(reopened(&dir).await.get(id), None);
+}
+
+/// Has the operator install a function from `address`, under the id that b7s derives from the address.
+async fn install(store: &Functions, address: &str) -> Result<Function, InstallError> {
+    install_as(store, FunctionId::from_address(address), address).await
+}
+
+/// Has the operator install function `id` from `address`.
+async fn install_as(
+    store: &Functions,
+    id: FunctionId,
+    address: &str,
+) -> Result<Function, InstallError> {
+    store.install_from(id, address, &Requester::Operator).await
 }
 
 #[track_caller]
@@ -138,36 +142,19 @@ async fn downloaded_archive_with_another_checksum_is_rejected() {
     ];
     let site = site(&group, files).await;
     let store = store(&dir, any_host()).await;
-    let install = async |path: &str| {
-        store
-            .install_from(
-                FunctionId::from_address(&format!("{site}/{path}")),
-                &format!("{site}/{path}"),
-                &Requester::Operator,
-            )
-            .await
-    };
-    refused(install("wrong").await, "archive does not match its checksum");
-    refused(install("none").await, "404");
-    refused(install("link").await, "neither file nor folder");
-    refused(install("text").await, "invalid archive");
-    refused(install("html").await, "invalid manifest");
-    refused(
-        store
-            .install_from(
-                FunctionId::from_address("file:///etc/passwd"),
-                "file:///etc/passwd",
-                &Requester::Operator,
-            )
-            .await,
-        "expected http or https",
-    );
+    for (path, want) in [
+        ("wrong", "archive does not match its checksum"),
+        ("none", "404"),
+        ("link", "neither file nor folder"),
+        ("text", "invalid archive"),
+        ("html", "invalid manifest"),
+    ] {
+        refused(install(&store, &format!("{site}/{path}")).await, want);
+    }
+    refused(install(&store, "file:///etc/passwd").await, "expected http or https");
     assert_eq!(store.list(), []);
     let public = Functions::open(dir.path().join("public")).await.unwrap();
-    refused(
-        public.install_from(FunctionId::from_address(&site), &site, &Requester::Operator).await,
-        "not a public host",
-    );
+    refused(install(&public, &site).await, "not a public host");
 }
 
 #[tokio::test]
@@ -184,32 +171,26 @@ async fn function_with_a_freely_chosen_name_is_installed_unless_a_cid_is_require
     let site = site(&group, files).await;
     let id = FunctionId::parse_any("whatever-cid").unwrap();
     let kept = store(&dir, any_host()).await;
-    let wrong = kept.install_from(id, &format!("{site}/wrong"), &Requester::Operator).await;
+    let address = format!("{site}/m");
+    let wrong = install_as(&kept, id, &format!("{site}/wrong")).await;
     refused(wrong, "archive does not match its checksum");
-    let function = kept.install_from(id, &format!("{site}/m"), &Requester::Operator).await.unwrap();
+    let function = install_as(&kept, id, &address).await.unwrap();
     assert_eq!(kept.get(id), Some(function.clone()));
     assert_eq!(by_manifest(&kept, function.id), [id]);
-    refused(
-        kept.install_from(id, &format!("{site}/other"), &Requester::Operator).await,
-        "is already installed from",
-    );
+    let other = install_as(&kept, id, &format!("{site}/other")).await;
+    refused(other, "is already installed from");
     assert_eq!(reopened(&dir).await.get(id), Some(function.clone()), "also after a restart");
 
     // If the id is a CID, the content of a manifest is verified against it.
     let proved = tempfile::tempdir().unwrap();
     let proved = store(&proved, SourceOptions { requires_cid: true, ..any_host() }).await;
-    refused(
-        proved.install_from(id, &format!("{site}/m"), &Requester::Operator).await,
-        "is not a CID",
-    );
+    refused(install_as(&proved, id, &address).await, "is not a CID");
     let other = FunctionId::from_module(b"other");
-    refused(proved.install_from(other, &format!("{site}/m"), &Requester::Operator).await, "match");
-    let same =
-        proved.install_from(function.id, &format!("{site}/m"), &Requester::Operator).await.unwrap();
-    let module = FunctionId::from_module(&content(1, 40));
+    refused(install_as(&proved, other, &address).await, "match");
+    let same = install_as(&proved, function.id, &address).await.unwrap();
     assert_eq!((same.id, by_manifest(&proved, same.id)), (function.id, Vec::new()));
-    let alone =
-        proved.install_from(module, &format!("{site}/m"), &Requester::Operator).await.unwrap();
+    let module = FunctionId::from_module(&content(1, 40));
+    let alone = install_as(&proved, module, &address).await.unwrap();
     assert_eq!((alone.id, alone.method.as_str()), (module, "greet.wasm"));
 }
 
