@@ -30,23 +30,19 @@ const LIMITS: Limits = Limits {
     fuel: None,
 };
 
+fn options(runs_max: u32) -> RuntimeOptions {
+    RuntimeOptions::for_runs(NonZeroU32::new(runs_max).unwrap(), CompileIn::ThisProcess)
+}
+
 fn runtime(runs_max: u32) -> Runtime {
-    Runtime::new(RuntimeOptions::for_runs(
-        NonZeroU32::new(runs_max).unwrap(),
-        CompileIn::ThisProcess,
-    ))
-    .unwrap()
+    Runtime::new(options(runs_max)).unwrap()
 }
 
 /// Returns a runtime that keeps compiled code next to the test program, so that later test processes do
 /// not compile the same programs again. Only for programs that are valid in any case.
 fn caching_runtime(runs_max: u32) -> Runtime {
     let folder = std::env::current_exe().unwrap().with_file_name("compiled-functions");
-    Runtime::new(RuntimeOptions {
-        compiled_folder: Some(folder),
-        ..RuntimeOptions::for_runs(NonZeroU32::new(runs_max).unwrap(), CompileIn::ThisProcess)
-    })
-    .unwrap()
+    Runtime::new(RuntimeOptions { compiled_folder: Some(folder), ..options(runs_max) }).unwrap()
 }
 
 /// Returns a run without arguments, environment or input.

@@ -49,10 +49,7 @@ async fn check(folder: &Path, (program, exit_code): (&Program, i32), limits: Lim
 }
 
 fn options(folder: &Path) -> RuntimeOptions {
-    RuntimeOptions {
-        compiled_folder: Some(folder.to_owned()),
-        ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
-    }
+    RuntimeOptions { compiled_folder: Some(folder.to_owned()), ..super::options(1) }
 }
 
 /// Returns a program and its exit code.
@@ -144,16 +141,6 @@ async fn repeated_runs_compile_a_program_once() {
         runtime.execute(&seven, bare(LIMITS)).await.unwrap();
     }
     assert!(entries(folder.path()).is_empty());
-}
-
-#[tokio::test]
-async fn cache_directory_that_others_can_write_is_not_used() {
-    let folder = folder();
-    check_seven(folder.path(), LIMITS, Effect::Stored).await;
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    check_seven(folder.path(), LIMITS, Effect::Nothing).await;
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    check_seven(folder.path(), LIMITS, Effect::Found).await;
 }
 
 #[tokio::test]

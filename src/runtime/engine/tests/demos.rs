@@ -104,12 +104,6 @@ async fn hello_module_sees_an_argument_up_to_its_nul_byte() {
 }
 
 #[tokio::test]
-async fn hello_module_prints_a_greeting_without_input() {
-    let finished = finished("hello", &[], "", "").await;
-    assert_eq!(text(&finished.stdout), "Hello from WebAssembly\n");
-}
-
-#[tokio::test]
 async fn stats_module_accepts_bars_in_any_order() {
     let stats = answer("ohlcv-stats", &[], "", BARS).await;
     assert_eq!((&stats["n"], &stats["skipped"]), (&json!(10), &json!(0)));
@@ -173,12 +167,6 @@ async fn stats_module_accepts_the_maximum_number_of_rows() {
         (&stats["mean_close"], &stats["last"]),
         (&json!(3.5), &json!("2026-11-07T22:39:00Z"))
     );
-}
-
-#[tokio::test]
-async fn stats_module_rejects_empty_input() {
-    let want = "no rows with a timestamp and a close on standard input (1 lines skipped)";
-    assert_eq!(refusal("ohlcv-stats", &[], "", "{}\n").await, want);
 }
 
 #[tokio::test]
@@ -248,19 +236,26 @@ async fn predict_module_uses_the_first_numeric_column_by_default() {
 }
 
 #[tokio::test]
-async fn predict_module_rejects_unusable_input() {
-    for (settings, stdin, want) in [
-        ("", "", "no rows with a number on standard input"),
-        ("VALUE=x", BARS, "no rows with a number in column x on standard input"),
+async fn modules_reject_unusable_input() {
+    let models = "MODEL must be last, mean, drift, ema, trend, momentum, reversion or seasonal";
+    let none = "no rows with a timestamp and a close on standard input (1 lines skipped)";
+    for (name, arguments, settings, stdin, want) in [
+        ("ohlcv-stats", &[] as &[&str], "", "{}\n", none),
+        ("predict", &[], "", "", "no rows with a number on standard input"),
+        ("predict", &[], "VALUE=x", BARS, "no rows with a number in column x on standard input"),
+        ("predict", &[], "MODEL=oracle", BARS, models),
+        ("predict", &[], "HORIZON=soon", BARS, "HORIZON must be a number from 1 to 100000"),
         (
-            "MODEL=oracle",
+            "predict",
+            &[],
+            "LABELS=up,sideways",
             BARS,
-            "MODEL must be last, mean, drift, ema, trend, momentum, reversion or seasonal",
+            "LABELS must be some of up, down and flat, each once",
         ),
-        ("HORIZON=soon", BARS, "HORIZON must be a number from 1 to 100000"),
-        ("LABELS=up,sideways", BARS, "LABELS must be some of up, down and flat, each once"),
+        ("whoami", &[], "", "", "PEER_ID is not set: the worker does not say who it is"),
+        ("whoami", &["0"], "PEER_ID=a", "", "the number of buckets must be from 1 to 1000000"),
     ] {
-        assert_eq!(refusal("predict", &[], settings, stdin).await, want);
+        assert_eq!(refusal(name, arguments, settings, stdin).await, want);
     }
 }
 
@@ -276,12 +271,4 @@ async fn whoami_module_distinguishes_workers() {
     assert_eq!(buckets.keys().copied().collect::<Vec<_>>(), [0, 1], "{buckets:?}");
     let id = answer("whoami", &[], "PEER_ID=12D3KooWabcdefgh", "").await;
     assert_eq!(id, json!({"peer": "abcdefgh"}));
-}
-
-#[tokio::test]
-async fn whoami_module_fails_without_a_peer_id() {
-    let want = "PEER_ID is not set: the worker does not say who it is";
-    assert_eq!(refusal("whoami", &[], "", "").await, want);
-    let want = "the number of buckets must be from 1 to 1000000";
-    assert_eq!(refusal("whoami", &["0"], "PEER_ID=a", "").await, want);
 }

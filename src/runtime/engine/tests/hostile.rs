@@ -41,11 +41,26 @@ async fn check_trap(fields: &str, trap: Trap, exit_code: i32) {
 }
 
 #[tokio::test]
-async fn endless_loop_is_stopped_at_the_deadline() {
-    let finished = finished(&command("(loop $on (br $on))"), TIGHT).await;
-    assert_eq!((finished.ended, finished.exit_code), (RunEnd::TimedOut, 15));
-    assert_eq!(text(&finished.stderr), "runtime: time limit of 300ms reached\n");
-    assert!(finished.wall >= TIGHT.wall);
+async fn guest_at_a_limit_ends_with_an_exit_code_and_a_message() {
+    const OUT_OF_MEMORY: &str = "runtime: memory limit of 262144 bytes reached\n";
+    let endless = "(loop $on (br $on))";
+    let fueled = Limits { fuel: Some(100_000), ..LIMITS };
+    // A guest that handles denied growth can exit with its own code, or continue.
+    let fails = format!("{BOMB} unreachable");
+    let exits = format!("{BOMB} (call $exit (i32.const 9))");
+    for (body, limits, ended, exit_code, stderr) in [
+        (endless, TIGHT, RunEnd::TimedOut, 15, "runtime: time limit of 300ms reached\n"),
+        (endless, fueled, RunEnd::OutOfFuel, 1, "runtime: fuel limit of 100000 reached\n"),
+        (fails.as_str(), TIGHT, RunEnd::OutOfMemory, 16, OUT_OF_MEMORY),
+        (exits.as_str(), TIGHT, RunEnd::OutOfMemory, 9, OUT_OF_MEMORY),
+        (BOMB, TIGHT, RunEnd::Exited, 0, ""),
+    ] {
+        let finished = finished(&command(body), limits).await;
+        assert_eq!((finished.ended, finished.exit_code), (ended, exit_code), "{body}");
+        assert_eq!(text(&finished.stderr), stderr, "{body}");
+        assert!(ended != RunEnd::TimedOut || finished.wall >= limits.wall);
+        assert!(!body.starts_with(BOMB) || finished.memory_peak_bytes == limits.memory_bytes);
+    }
 }
 
 /// The clock of the caller is paused, but the clock of the guest is not.
@@ -58,14 +73,6 @@ async fn long_sleep_is_stopped_at_the_deadline() {
         (drop (call $poll (i32.const 0) (i32.const 64) (i32.const 1) (i32.const 128)))";
     let finished = finished(&command(sleep), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::TimedOut, 15));
-}
-
-#[tokio::test]
-async fn guest_without_fuel_is_stopped() {
-    let limits = Limits { fuel: Some(100_000), ..LIMITS };
-    let finished = finished(&command("(loop $on (br $on))"), limits).await;
-    assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfFuel, 1));
-    assert_eq!(text(&finished.stderr), "runtime: fuel limit of 100000 reached\n");
 }
 
 #[tokio::test]
@@ -106,27 +113,6 @@ async fn processor_time_of_a_busy_guest_is_reported() {
         busy.wall
     );
     assert!(finished(&command(""), TIGHT).await.cpu_user < busy.cpu_user);
-}
-
-#[tokio::test]
-async fn guest_that_fails_after_denied_growth_ends_as_out_of_memory() {
-    let finished = finished(&command(&format!("{BOMB} unreachable")), TIGHT).await;
-    assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 16));
-    assert_eq!(text(&finished.stderr), "runtime: memory limit of 262144 bytes reached\n");
-    assert_eq!(finished.memory_peak_bytes, TIGHT.memory_bytes);
-}
-
-#[tokio::test]
-async fn guest_that_exits_after_denied_growth_ends_with_its_exit_code() {
-    let finished = finished(&command(&format!("{BOMB} (call $exit (i32.const 9))")), TIGHT).await;
-    assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 9));
-}
-
-#[tokio::test]
-async fn guest_that_continues_after_denied_growth_succeeds() {
-    let finished = finished(&command(BOMB), TIGHT).await;
-    assert_eq!((finished.ended, finished.exit_code), (RunEnd::Exited, 0));
-    assert_eq!(text(&finished.stderr), "");
 }
 
 #[tokio::test]
@@ -190,16 +176,14 @@ async fn exit_code_is_truncated_to_eight_bits() {
 #[tokio::test]
 async fn host_call_with_excessive_sizes_returns_an_error_number() {
     const INVALID: i32 = 28;
-    let poll = "(call $exit (call $poll (i32.const 0) (i32.const 64) (i32.const 1000000)
-        (i32.const 128)))";
-    check(poll, RunEnd::Exited, INVALID, "").await;
-    let random = "(call $exit (call $random (i32.const 0) (i32.const 100000000)))";
-    check(random, RunEnd::Exited, INVALID, "").await;
-    let write = "(call $exit (call $write (i32.const 1) (i32.const 0) (i32.const 30000000)
-        (i32.const 8)))";
-    check(write, RunEnd::Exited, INVALID, "").await;
-    let some = "(call $exit (call $random (i32.const 0) (i32.const 1000)))";
-    check(some, RunEnd::Exited, 0, "").await;
+    for (call, error) in [
+        ("$poll (i32.const 0) (i32.const 64) (i32.const 1000000) (i32.const 128)", INVALID),
+        ("$random (i32.const 0) (i32.const 100000000)", INVALID),
+        ("$write (i32.const 1) (i32.const 0) (i32.const 30000000) (i32.const 8)", INVALID),
+        ("$random (i32.const 0) (i32.const 1000)", 0),
+    ] {
+        check(&format!("(call $exit (call {call}))"), RunEnd::Exited, error, "").await;
+    }
 }
 
 /// Waits for 100 timers of a millisecond, more than the number of files that a guest can have.
@@ -263,10 +247,7 @@ async fn module_that_is_not_a_wasi_command_is_rejected() {
 
 #[tokio::test]
 async fn too_large_module_is_not_compiled() {
-    let options = RuntimeOptions {
-        module_bytes_max: 10,
-        ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
-    };
+    let options = RuntimeOptions { module_bytes_max: 10, ..options(1) };
     let outcome = Runtime::new(options).unwrap().execute(&Program::new([0; 11]), bare(TIGHT)).await;
     let error = outcome.unwrap_err();
     assert_eq!(error.to_string(), "module has 11 bytes, maximum is 10");

@@ -71,10 +71,7 @@ async fn busy_guest_does_not_block_other_guests() {
 async fn guest_that_is_usually_short_runs_on_the_thread_of_its_caller() {
     // With this limit, every run counts as short. A run might still take longer than a tick and move to
     // another thread, so up to a hundred runs are tried.
-    let options = RuntimeOptions {
-        short_cpu: SOON,
-        ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
-    };
+    let options = RuntimeOptions { short_cpu: SOON, ..options(1) };
     let (runtime, nothing) = (Runtime::new(options).unwrap(), command(""));
     let is_at_once = async || {
         runtime.execute(&nothing, bare(LIMITS)).await.unwrap();
