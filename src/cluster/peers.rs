@@ -12,6 +12,7 @@ use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::clock::Clock;
 use tokio::time::Instant;
+use wire::functions::has_largest;
 
 use crate::attributes::{Attributes, bounded};
 use crate::message::{LINE_PROTOCOL, Offer};
@@ -194,10 +195,9 @@ impl Peers {
     /// Counts the runs of the peers in `groups`, which are ordered by size, the largest first. The runs
     /// of the first group count as agreeing, unless the second group has the same size.
     pub fn count_runs(&self, groups: &[ResultGroup]) {
-        let is_tie =
-            matches!(groups, [first, second, ..] if first.peers.len() == second.peers.len());
+        let is_first_largest = has_largest(groups.iter().map(|group| group.peers.len()));
         for (idx, group) in groups.iter().enumerate() {
-            let has_agreed = idx == 0 && !is_tie;
+            let has_agreed = idx == 0 && is_first_largest;
             for peer in &group.peers {
                 self.update(peer, |peer| {
                     peer.n_runs += 1;

@@ -213,6 +213,12 @@ pub struct ResultGroupBody {
     pub frequency: f64,
 }
 
+/// Returns true if the first result group is larger than all others. `n_peers` contains the number of
+/// peers of each group, the largest first. Without such a group, the nodes have not agreed.
+pub fn has_largest(mut n_peers: impl Iterator<Item = usize>) -> bool {
+    n_peers.next() != n_peers.next()
+}
+
 /// Output of an execution.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema,

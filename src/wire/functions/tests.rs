@@ -42,3 +42,12 @@ fn empty_arguments_are_omitted_from_requests() {
     .unwrap();
     assert_eq!(request.arguments(), ["a", "b"]);
 }
+
+#[test]
+fn nodes_agree_if_one_result_group_is_larger_than_all_others() {
+    let groups: [(&[usize], bool); 5] =
+        [(&[], false), (&[1], true), (&[2, 1, 1], true), (&[2, 2, 1], false), (&[1, 1], false)];
+    for (sizes, want) in groups {
+        assert_eq!(has_largest(sizes.iter().copied()), want, "{sizes:?}");
+    }
+}
