@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::function::Method;
 use runtime::files::Files;
 use runtime::run::{Limits, RequestedLimits, Run, RunOutcome, START};
-use wire::functions::{ExecuteConfig, Outcome, Parameter, RuntimeConfig};
+use wire::functions::{ExecuteConfig, Outcome, RuntimeConfig};
 
 /// Input of a run of a function.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,12 +26,11 @@ pub struct FunctionCall {
 }
 
 impl FunctionCall {
-    /// Returns the call of `method` that `parameters` and `config` describe.
-    pub fn new(method: Method, parameters: Option<&[Parameter]>, config: &ExecuteConfig) -> Self {
-        let values = parameters.unwrap_or_default().iter().map(|parameter| &parameter.value);
+    /// Returns the call of `method` with `arguments` that `config` describes.
+    pub fn new(method: Method, arguments: Vec<String>, config: &ExecuteConfig) -> Self {
         Self {
             method,
-            arguments: values.filter(|value| !value.is_empty()).cloned().collect(),
+            arguments,
             environment: config.environment(),
             stdin: config.stdin.clone(),
             permissions: config.permissions.clone().unwrap_or_default(),

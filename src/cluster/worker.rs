@@ -338,8 +338,7 @@ impl Worker {
         line: Option<&Line>,
     ) -> Result<WorkOrderResponse, WorkRefusal> {
         let id = FunctionId::parse_any(&order.function_id)?;
-        let call =
-            FunctionCall::new(order.method.parse()?, order.parameters.as_deref(), &order.config);
+        let call = FunctionCall::new(order.method.parse()?, order.arguments(), &order.config);
         if self.is_stopping() {
             return Err(WorkRefusal::Stopping);
         }

@@ -56,7 +56,7 @@ pub(super) async fn run(
             (method, Program::new(module.as_ref()), is_folder)
         }
     };
-    let call = FunctionCall::new(method, request.parameters.as_deref(), &request.config);
+    let call = FunctionCall::new(method, request.arguments(), &request.config);
     let files = scratch.map(|folder| Files {
         folder: folder.join("files"),
         afterwards: FolderCleanup::Remove,

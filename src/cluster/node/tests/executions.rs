@@ -303,23 +303,6 @@ async fn worker_cancels_the_orders_of_a_failed_head() {
 }
 
 #[tokio::test]
-async fn request_can_lower_but_not_raise_the_limits_of_its_runs() {
-    let mut cluster = Cluster::of(&[]).await;
-    let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
-    cluster.add_worker(&[], limits, 2).await;
-    let sleep = cluster.add("sleep.wasm", SLEEP).await;
-    for (asked_ms, at_most_ms) in [(100, 1_900), (60_000, 10_000)] {
-        let mut request = request(&sleep, 1);
-        request["config"]["runtime"] = json!({"run_time": asked_ms});
-        let answer = cluster.execute(request).await;
-        assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
-        let execution = known(&cluster, &answer["request_id"]).await;
-        let wall = execution["peers"][0]["usage"]["wall_clock_time"].as_u64().unwrap();
-        assert!(wall < at_most_ms * 1_000_000, "{asked_ms} ms: {wall} ns");
-    }
-}
-
-#[tokio::test]
 async fn closing_a_line_cancels_only_the_orders_on_it() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };

@@ -57,7 +57,7 @@ impl Bench {
 
     fn call(settings: RuntimeConfig) -> FunctionCall {
         let config = ExecuteConfig { runtime: Some(settings), ..ExecuteConfig::default() };
-        FunctionCall::new("f.wasm".parse().unwrap(), None, &config)
+        FunctionCall::new("f.wasm".parse().unwrap(), Vec::new(), &config)
     }
 
     async fn run(&self, settings: RuntimeConfig) -> Result<NodeResult, ExecutorError> {
@@ -81,36 +81,25 @@ fn workspace(root: &Path) -> ExecutionOptions {
     ExecutionOptions { workspace: Some(root.join("work")), ..ExecutionOptions::default() }
 }
 
-/// Runs a module with the requested settings and checks its exit code.
-async fn check(limits: Limits, settings: RuntimeConfig, exit_code: i32) {
-    let bench = Bench::new(ENDLESS, limits, nothing).await;
-    let result = bench.run(settings).await.unwrap();
-    assert_eq!(result.result.exit_code, exit_code, "{}", result.result.stderr);
-}
-
 #[tokio::test]
-async fn request_can_lower_the_limits_of_its_run() {
-    let asked = RuntimeConfig { run_time_ms: 200, ..RuntimeConfig::default() };
-    check(LIMITS_DEFAULT, asked, 15).await;
-    let asked = RuntimeConfig { limited_fuel: 10_000, ..RuntimeConfig::default() };
-    check(LIMITS_DEFAULT, asked, 1).await;
-    let asked = RuntimeConfig { limited_memory_pages: 1, ..RuntimeConfig::default() };
-    check(LIMITS_DEFAULT, asked, 16).await;
-    let asked = RuntimeConfig { entry: "other".to_owned(), ..RuntimeConfig::default() };
-    check(LIMITS_DEFAULT, asked, 0).await;
-}
-
-#[tokio::test]
-async fn request_does_not_raise_the_limits_of_the_node() {
-    let limits = Limits { wall: Duration::from_millis(200), ..LIMITS_DEFAULT };
-    let asked = RuntimeConfig { run_time_ms: 3_600_000, ..RuntimeConfig::default() };
-    check(limits, asked, 15).await;
-    let limits = Limits { fuel: Some(10_000), ..LIMITS_DEFAULT };
-    let asked = RuntimeConfig { limited_fuel: u64::MAX, ..RuntimeConfig::default() };
-    check(limits, asked, 1).await;
-    let limits = Limits { memory_bytes: 64 * 1024, ..LIMITS_DEFAULT };
-    let asked = RuntimeConfig { limited_memory_pages: u64::MAX, ..RuntimeConfig::default() };
-    check(limits, asked, 16).await;
+async fn request_can_lower_but_not_raise_the_limits_of_the_node() {
+    let usual = RuntimeConfig::default;
+    let short = Limits { wall: Duration::from_millis(200), ..LIMITS_DEFAULT };
+    let fueled = Limits { fuel: Some(10_000), ..LIMITS_DEFAULT };
+    let small = Limits { memory_bytes: 64 * 1024, ..LIMITS_DEFAULT };
+    for (limits, asked, exit_code) in [
+        (LIMITS_DEFAULT, RuntimeConfig { run_time_ms: 200, ..usual() }, 15),
+        (LIMITS_DEFAULT, RuntimeConfig { limited_fuel: 10_000, ..usual() }, 1),
+        (LIMITS_DEFAULT, RuntimeConfig { limited_memory_pages: 1, ..usual() }, 16),
+        (LIMITS_DEFAULT, RuntimeConfig { entry: "other".to_owned(), ..usual() }, 0),
+        (short, RuntimeConfig { run_time_ms: 3_600_000, ..usual() }, 15),
+        (fueled, RuntimeConfig { limited_fuel: u64::MAX, ..usual() }, 1),
+        (small, RuntimeConfig { limited_memory_pages: u64::MAX, ..usual() }, 16),
+    ] {
+        let bench = Bench::new(ENDLESS, limits, nothing).await;
+        let result = bench.run(asked).await.unwrap().result;
+        assert_eq!(result.exit_code, exit_code, "{}", result.stderr);
+    }
 }
 
 #[tokio::test]
@@ -173,20 +162,6 @@ async fn nodes_share_compiled_functions() {
     second.run(RuntimeConfig::default()).await.unwrap();
     // The modification time of an entry is the time of its last use. A new entry would be another file.
     assert!(entry.metadata().unwrap().modified().unwrap() > SystemTime::UNIX_EPOCH);
-}
-
-#[tokio::test]
-async fn module_with_blockless_imports_is_rejected_with_their_name() {
-    let http = r#"(module (import "blockless_http" "http_req" (func)) (func (export "_start")))"#;
-    let bench = Bench::new(http, LIMITS_DEFAULT, nothing).await;
-    let error = bench.run(RuntimeConfig::default()).await.unwrap_err();
-    let mut chain = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        chain = format!("{chain}: {error}");
-        cause = error.source();
-    }
-    assert!(chain.contains("blockless_http::http_req"), "{chain}");
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ impl Script {
 }
 
 fn call() -> FunctionCall {
-    FunctionCall::new("m.wasm".parse().unwrap(), None, &ExecuteConfig::default())
+    FunctionCall::new("m.wasm".parse().unwrap(), Vec::new(), &ExecuteConfig::default())
 }
 
 fn run(limits: Limits) -> ExternalRun {
@@ -143,13 +143,18 @@ async fn runtime_is_started_through_its_symbolic_link() {
 }
 
 #[test]
-fn runtime_without_execute_permission_is_rejected() {
+fn runtime_that_is_missing_or_not_executable_is_rejected_at_start() {
     let root = tempfile::tempdir().unwrap();
     let program = root.path().join("bls-runtime");
     fs::write(&program, "#!/bin/sh\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o600)).unwrap();
-    let refused = External::new(allowing(&program, &[]), &root.path().join("work")).unwrap_err();
-    assert_eq!(refused.to_string(), "the file is not executable");
+    let refused = |program: &Path| {
+        let work = root.path().join("work");
+        External::new(allowing(program, &[]), &work).unwrap_err().to_string()
+    };
+    assert_eq!(refused(&program), "the file is not executable");
+    refused(&root.path().join("none"));
+    refused(root.path());
 }
 
 /// Prints its directory, its environment and the content of the directory.
@@ -187,24 +192,18 @@ async fn variable_that_is_not_allowed_is_rejected_before_the_program_starts() {
 
 #[tokio::test]
 async fn runtime_reads_standard_input_and_returns_its_exit_code() {
-    let script = Script::new("cat; echo oops >&2; exit 14");
-    let call = FunctionCall { stdin: Some("one\ntwo".to_owned()), ..call() };
-    let finished = finished(&script, with(call, LIMITS)).await;
-    assert_eq!((text(&finished.stdout), text(&finished.stderr)), ("one\ntwo", "oops\n"));
-    assert_eq!((finished.exit_code, finished.ended), (14, RunEnd::Exited));
-}
-
-#[tokio::test]
-async fn unread_standard_input_is_not_a_failure() {
-    let script = Script::new("exit 3");
-    let call = FunctionCall { stdin: Some("x".repeat(1024 * 1024)), ..call() };
-    assert_eq!(finished(&script, with(call, LIMITS)).await.exit_code, 3);
-}
-
-#[tokio::test]
-async fn standard_input_is_empty_if_the_request_has_none() {
-    let finished = finished(&Script::new("cat; kill -9 $$"), run(LIMITS)).await;
-    assert_eq!((text(&finished.stdout), finished.exit_code), ("", 137));
+    let long = "x".repeat(1024 * 1024);
+    for (script, stdin, want) in [
+        ("cat; echo oops >&2; exit 14", Some("one\ntwo"), ("one\ntwo", "oops\n", 14)),
+        // The input is not read.
+        ("exit 3", Some(long.as_str()), ("", "", 3)),
+        ("cat; kill -9 $$", None, ("", "", 137)),
+    ] {
+        let call = FunctionCall { stdin: stdin.map(str::to_owned), ..call() };
+        let finished = finished(&Script::new(script), with(call, LIMITS)).await;
+        let got = (text(&finished.stdout), text(&finished.stderr), finished.exit_code);
+        assert_eq!((got, finished.ended), (want, RunEnd::Exited), "{script}");
+    }
 }
 
 #[tokio::test]
@@ -282,11 +281,4 @@ async fn runs_of_one_request_have_separate_directories() {
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_ne!(first.stdout, second.stdout);
     script.check_clean().await;
-}
-
-#[test]
-fn missing_runtime_program_is_rejected_at_start() {
-    let root = tempfile::tempdir().unwrap();
-    assert!(External::new(allowing(&root.path().join("none"), &[]), root.path()).is_err());
-    assert!(External::new(allowing(root.path(), &[]), root.path()).is_err());
 }
