@@ -1,6 +1,7 @@
 //! A cluster of processes: one head and the workers of a measurement.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::Outcome;
 use crate::http::{Client, Request};
 use crate::nodes::Nodes;
+use crate::part::RUNTIME_NAME;
 use crate::process::Process;
 
 /// Prints a greeting.
@@ -45,6 +47,14 @@ impl Folder {
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
+
+    /// Writes an external runtime, which is a shell script.
+    pub(crate) fn runtime(&self, script: &str) -> Outcome<PathBuf> {
+        let program = self.0.join(RUNTIME_NAME);
+        fs::write(&program, script)?;
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+        Ok(program)
+    }
 }
 
 impl Drop for Folder {
@@ -75,34 +85,21 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts a head and `n_workers` workers.
     pub(crate) async fn start(nodes: &Nodes, n_workers: usize) -> Outcome<Self> {
-        Self::start_with(nodes, n_workers, None).await
-    }
-
-    /// Starts a head and `n_workers` workers, which run functions with the external program `runtime`
-    /// if it is set.
-    pub(crate) async fn start_with(
-        nodes: &Nodes,
-        n_workers: usize,
-        runtime: Option<PathBuf>,
-    ) -> Outcome<Self> {
-        let mut cluster = Self::heads(nodes, 1).await?;
-        cluster.runtime = runtime;
-        cluster.grow(n_workers).await?;
-        Ok(cluster)
+        Self::start_with(nodes, 1, (n_workers, None), None).await
     }
 
     /// Starts `n_heads` heads and workers that serve all of them. `workers` contains the number of
-    /// workers and the number of slots of each worker.
-    pub(crate) async fn start_shared(
+    /// workers and the number of slots of each worker, if it is not the default. The workers run functions
+    /// with the external program `runtime` if it is set.
+    pub(crate) async fn start_with(
         nodes: &Nodes,
         n_heads: usize,
-        workers: (usize, usize),
+        (n_workers, n_slots): (usize, Option<usize>),
         runtime: Option<PathBuf>,
     ) -> Outcome<Self> {
         let mut cluster = Self::heads(nodes, n_heads).await?;
-        cluster.runtime = runtime;
-        cluster.n_slots = Some(workers.1);
-        cluster.grow(workers.0).await?;
+        (cluster.runtime, cluster.n_slots) = (runtime, n_slots);
+        cluster.grow(n_workers).await?;
         Ok(cluster)
     }
 
@@ -138,10 +135,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Adds a worker with many slots that runs functions with the external program `program`.
-    pub(crate) async fn grow_slow(&mut self, program: &Path) -> Outcome<()> {
+    /// Adds a worker with `n_slots` slots that runs functions with the external program `program`.
+    pub(crate) async fn grow_slow(&mut self, program: &Path, n_slots: usize) -> Outcome<()> {
         let folder = self.folder.path().join("slow");
-        let worker = self.nodes.slow_worker(&folder, &self.boot, program).await?;
+        let worker = self.nodes.worker(&folder, &self.boot, Some(program), Some(n_slots)).await?;
         self.workers.push(worker);
         Ok(())
     }
@@ -171,13 +168,15 @@ impl Cluster {
         Ok(Request::new(&function, "hello.wasm", n_nodes))
     }
 
-    /// Repeats `request` until it needs no roll call, which means that all workers have compiled the
-    /// function. Returns a connected client.
-    pub(crate) async fn warmed(&self, request: &Request) -> Outcome<Client> {
-        Self::warmed_at(self.rest, request).await
+    /// Like [`Self::hello`], once the request needs no roll call. Also returns a connected client.
+    pub(crate) async fn warm_hello(&self, n_nodes: usize) -> Outcome<(Request, Client)> {
+        let hello = self.hello(n_nodes).await?;
+        let client = Self::warmed_at(self.rest, &hello).await?;
+        Ok((hello, client))
     }
 
-    /// Like [`Self::warmed`], at the head with the REST API `rest`.
+    /// Repeats `request` at the head with the REST API `rest` until it needs no roll call, which means
+    /// that all workers have compiled the function. Returns a connected client.
     pub(crate) async fn warmed_at(rest: SocketAddr, request: &Request) -> Outcome<Client> {
         let mut client = Client::connect(rest).await?;
         let end = Instant::now() + WARM_WITHIN;

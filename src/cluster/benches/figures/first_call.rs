@@ -30,8 +30,7 @@ pub(crate) async fn first_call(nodes: &Nodes) -> Outcome<Row> {
 
     let cluster = Cluster::start(nodes, N_WORKERS).await?;
     // The workers know one another, but not the function.
-    let hello = cluster.hello(N_WORKERS).await?;
-    drop(cluster.warmed(&hello).await?);
+    cluster.warm_hello(N_WORKERS).await?;
     let function = cluster.add("large.wasm", &large).await?;
     let request = Request::new(&function, "large.wasm", N_WORKERS);
     let mut client = Client::connect(cluster.rest).await?;

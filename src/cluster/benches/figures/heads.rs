@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use crate::Outcome;
 use crate::cluster::{Cluster, Folder};
 use crate::http::{Client, Request};
 use crate::nodes::Nodes;
-use crate::part::RUNTIME_NAME;
 
 /// Number of heads that share the workers.
 const N_HEADS: usize = 3;
@@ -92,7 +90,7 @@ struct Served {
 /// Compares the numbers of executions of heads that share saturated workers: if all demand the
 /// same, if two demand less than their share, and if one demands far more.
 pub(crate) async fn heads(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
-    let cluster = Cluster::start_shared(nodes, N_HEADS, (N_WORKERS, N_SLOTS), None).await?;
+    let cluster = Cluster::start_with(nodes, N_HEADS, (N_WORKERS, Some(N_SLOTS)), None).await?;
     let request = Request::new(&warmed(&cluster, SLEEPER).await?, METHOD, 1);
     let equal = served(&cluster, &request, [N_CLIENTS; N_HEADS]).await?;
     rows.push(row("3 heads, equal demand", &equal, &equal));
@@ -224,12 +222,10 @@ async fn one_client(
 /// Kills a head that uses all slots, and measures when another head can use them.
 pub(crate) async fn killed(nodes: &Nodes) -> Outcome<Row> {
     let folder = Folder::new()?;
-    let program = folder.path().join(RUNTIME_NAME);
-    fs::write(&program, WRITING_RUNTIME)?;
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    let program = folder.runtime(WRITING_RUNTIME)?;
     let runs = folder.path().join("runs");
-    let workers = (N_WORKERS_HELD, N_SLOTS);
-    let mut cluster = Cluster::start_shared(nodes, 2, workers, Some(program)).await?;
+    let workers = (N_WORKERS_HELD, Some(N_SLOTS));
+    let mut cluster = Cluster::start_with(nodes, 2, workers, Some(program)).await?;
     let function = warmed(&cluster, "(module (func (export \"_start\")))").await?;
     let n_slots = N_WORKERS_HELD * N_SLOTS;
     let [first, second] = cluster.rests[..] else { return Err("expected two heads".into()) };

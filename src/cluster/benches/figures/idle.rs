@@ -25,8 +25,7 @@ pub(crate) async fn idle(nodes: &Nodes) -> Outcome<Row> {
     sleep(IDLE_BEFORE).await;
     let fresh = usage(&cluster)?;
     note(&format!("idle worker, fresh: {}", usage_text(fresh)))?;
-    let hello = cluster.hello(2).await?;
-    let mut client = cluster.warmed(&hello).await?;
+    let (hello, mut client) = cluster.warm_hello(2).await?;
     for _ in 0..N_RUNS {
         client.ask(&hello).await?.good(&hello)?;
     }

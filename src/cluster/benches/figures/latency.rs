@@ -43,8 +43,7 @@ const MANY_TO_ONE_MAX: f64 = 20.0;
 pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
     let mut echo = echo::Client::start().await?;
     let cluster = Cluster::start(nodes, 1).await?;
-    let hello = cluster.hello(1).await?;
-    let mut client = cluster.warmed(&hello).await?;
+    let (hello, mut client) = cluster.warm_hello(1).await?;
     for _ in 0..N_WARM_UP {
         echo.ask().await?;
         client.ask(&hello).await?.good(&hello)?;
@@ -70,8 +69,7 @@ pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
 /// Compares the latency of `hello` on 50 nodes with the latency on one node, both without a roll call.
 pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, 1).await?;
-    let hello = cluster.hello(1).await?;
-    let mut client = cluster.warmed(&hello).await?;
+    let (hello, mut client) = cluster.warm_hello(1).await?;
     let (mut one, mut all) = (Latencies::default(), Latencies::default());
     for _ in 0..N_WARM_UP {
         client.ask(&hello).await?.good(&hello)?;
@@ -81,8 +79,7 @@ pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     }
     note(&format!("execute on 1 of 1 node: {one}"))?;
     cluster.grow(N_MANY).await?;
-    let hello_on_all = cluster.hello(N_MANY).await?;
-    let mut client = cluster.warmed(&hello_on_all).await?;
+    let (hello_on_all, mut client) = cluster.warm_hello(N_MANY).await?;
     let end = Instant::now() + MANY_WITHIN;
     while all.0.len() < N_SAMPLES && Instant::now() < end {
         all.take(&mut client, &hello_on_all).await?;
@@ -106,8 +103,7 @@ pub(crate) async fn large(nodes: &Nodes) -> Outcome<Row> {
     let mut p99 = Vec::new();
     for n_workers in [N_FEW, N_LARGE] {
         cluster.grow(n_workers).await?;
-        let hello_on_all = cluster.hello(n_workers).await?;
-        drop(cluster.warmed(&hello_on_all).await?);
+        cluster.warm_hello(n_workers).await?;
         // After this time, the workers have found their neighbors.
         sleep(SETTLED_AFTER).await;
         let mut client = Client::connect(cluster.rest).await?;

@@ -63,33 +63,6 @@ impl Nodes {
         }
     }
 
-    /// Starts a worker in `folder` with many slots and `program` as its runtime.
-    pub(crate) async fn slow_worker(
-        &self,
-        folder: &Path,
-        boot: &str,
-        program: &Path,
-    ) -> Outcome<Process> {
-        match self {
-            Self::Own => {
-                let mut command = part("worker", folder)?;
-                command.env(BOOT, boot).env(RUNTIME, program).env(SLOTS, SLOW_SLOTS);
-                let mut worker = Process::spawn(command)?;
-                worker.line().await?;
-                Ok(worker)
-            }
-            Self::Of(node_program) => {
-                let mut command = node(node_program, folder)?;
-                let within = program.parent().ok_or("path of the program has no directory")?;
-                let name = program.file_name().ok_or("path of the program has no file name")?;
-                command.args(["--role", "worker", "--boot-nodes", boot]);
-                command.args(["--concurrency", SLOW_SLOTS]);
-                command.arg("--runtime-path").arg(within).arg("--runtime-cli").arg(name);
-                Ok(started(command, folder).await?.0)
-            }
-        }
-    }
-
     /// Starts a worker of the heads at `boot` in `folder`, with `runtime` as external runtime and
     /// `n_slots` slots if these are set.
     pub(crate) async fn worker(
@@ -125,9 +98,6 @@ impl Nodes {
         }
     }
 }
-
-/// Number of slots of the slow worker, more than all fast workers have together.
-pub(crate) const SLOW_SLOTS: &str = "64";
 
 /// Returns the command of a part of this program.
 pub(crate) fn part(part: &str, folder: &Path) -> Outcome<Command> {

@@ -1,30 +1,23 @@
 //! A slow worker among fast workers, a worker that is stopped for a while, and many new workers.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use test_bench::{Row, note};
 use tokio::process::Command;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
 use crate::Outcome;
 use crate::cluster::{Cluster, Folder};
-use crate::http::{Client, Request};
-use crate::latency::Latencies;
+use crate::http::Client;
 use crate::nodes::Nodes;
-use crate::part::RUNTIME_NAME;
-use crate::rate::N_CONNECTIONS;
+use crate::rate::{ask_until, collect, sustained};
 
 /// Runtime of the slow worker, as slow as a program that starts an interpreter.
 const SLOW_RUNTIME: &str = "#!/bin/sh\nsleep 0.14\necho hello\n";
 /// Number of fast workers.
 const N_FAST: usize = 3;
-/// Duration of each measurement.
-const PERIOD: Duration = Duration::from_secs(8);
-/// Duration of the load before each measurement.
-const WARM_UP: Duration = Duration::from_secs(2);
+/// Number of slots of the slow worker, more than all fast workers have together.
+const N_SLOW_SLOTS: usize = 64;
 /// Minimum rate with a slow worker, as a fraction of the rate without it. The median duration without
 /// the slow worker must also be at least this fraction of the median duration with it.
 const SLOW_RATIO_MIN: f64 = 0.9;
@@ -48,19 +41,15 @@ const JOINED_WITHIN: Duration = Duration::from_secs(1);
 /// Compares the rate of three fast workers with and without a slow worker with many slots.
 pub(crate) async fn slow(nodes: &Nodes) -> Outcome<Row> {
     let folder = Folder::new()?;
-    let program = folder.path().join(RUNTIME_NAME);
-    fs::write(&program, SLOW_RUNTIME)?;
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    let program = folder.runtime(SLOW_RUNTIME)?;
     let mut cluster = Cluster::start(nodes, N_FAST).await?;
-    let on_all = cluster.hello(N_FAST).await?;
-    drop(cluster.warmed(&on_all).await?);
+    cluster.warm_hello(N_FAST).await?;
     let hello = cluster.hello(1).await?;
-    let (without, p50_without) = load(&cluster, &hello).await?;
+    let (without, p50_without) = sustained(cluster.rest, &hello).await?;
     note(&format!("{N_FAST} fast workers: {without:.0}/s, p50 {p50_without:.1?}"))?;
-    cluster.grow_slow(&program).await?;
-    let on_all = cluster.hello(N_FAST + 1).await?;
-    drop(cluster.warmed(&on_all).await?);
-    let (with, p50_with) = load(&cluster, &hello).await?;
+    cluster.grow_slow(&program, N_SLOW_SLOTS).await?;
+    cluster.warm_hello(N_FAST + 1).await?;
+    let (with, p50_with) = sustained(cluster.rest, &hello).await?;
     note(&format!("with a slow worker: {with:.0}/s, p50 {p50_with:.1?}"))?;
     let ratio = with / without;
     let p50_ratio = p50_without.as_secs_f64() / p50_with.as_secs_f64();
@@ -72,12 +61,11 @@ pub(crate) async fn slow(nodes: &Nodes) -> Outcome<Row> {
 /// Stops one of twelve workers for a while, under load.
 pub(crate) async fn stopped(nodes: &Nodes) -> Outcome<Row> {
     let cluster = Cluster::start(nodes, N_STOPPABLE).await?;
-    let on_all = cluster.hello(N_STOPPABLE).await?;
-    drop(cluster.warmed(&on_all).await?);
+    cluster.warm_hello(N_STOPPABLE).await?;
     let hello = cluster.hello(N_NODES).await?;
     let stopped = cluster.workers.first().ok_or("no worker")?;
     let end = Instant::now() + BEFORE_AND_AFTER + STOPPED + BEFORE_AND_AFTER;
-    let clients = ask_until(&cluster, &hello, end).await?;
+    let clients = ask_until(cluster.rest, &hello, end).await?;
     sleep(BEFORE_AND_AFTER).await;
     signal("-STOP", stopped.pid()?).await?;
     sleep(STOPPED).await;
@@ -107,50 +95,6 @@ pub(crate) async fn joined(nodes: &Nodes) -> Outcome<Row> {
     let value = format!("{took:.2?}, code {}", answer.code);
     let is_passed = is_good && took <= JOINED_WITHIN;
     Ok(Row::new("first call on 200 workers", value, "code 200, 1 s at most", is_passed))
-}
-
-/// Returns the executions per second on [`N_CONNECTIONS`] connections and their median duration.
-async fn load(cluster: &Cluster, request: &Request) -> Outcome<(f64, Duration)> {
-    collect(ask_until(cluster, request, Instant::now() + WARM_UP).await?).await?;
-    let clients = ask_until(cluster, request, Instant::now() + PERIOD).await?;
-    let (latencies, n_short) = collect(clients).await?;
-    if n_short > 0 {
-        return Err(format!("{n_short} responses were incomplete").into());
-    }
-    Ok((f64::from(u32::try_from(latencies.0.len())?) / PERIOD.as_secs_f64(), latencies.at(50)))
-}
-
-type Clients = JoinSet<Outcome<(Latencies, usize)>>;
-
-/// Runs clients on [`N_CONNECTIONS`] connections until `end`. Each client returns the durations of its
-/// requests and the number of incomplete responses.
-async fn ask_until(cluster: &Cluster, request: &Request, end: Instant) -> Outcome<Clients> {
-    let mut clients = JoinSet::new();
-    for _ in 0..N_CONNECTIONS {
-        let (mut client, request) = (Client::connect(cluster.rest).await?, request.clone());
-        clients.spawn(async move {
-            let (mut latencies, mut n_short) = (Latencies::default(), 0);
-            loop {
-                let began = Instant::now();
-                // A request without a response at `end` is not counted.
-                let Ok(answer) = timeout_at(end, client.ask(&request)).await else { break };
-                latencies.0.push(began.elapsed());
-                n_short += usize::from(!answer?.is_good(&request));
-            }
-            Ok((latencies, n_short))
-        });
-    }
-    Ok(clients)
-}
-
-async fn collect(mut clients: Clients) -> Outcome<(Latencies, usize)> {
-    let (mut all, mut n_short) = (Latencies::default(), 0);
-    while let Some(client) = clients.join_next().await {
-        let (latencies, n) = client??;
-        all.0.extend(latencies.0);
-        n_short += n;
-    }
-    Ok((all, n_short))
 }
 
 async fn signal(name: &str, pid: u32) -> Outcome<()> {

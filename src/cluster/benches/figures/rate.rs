@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::Outcome;
 use crate::cluster::{Cluster, Folder};
 use crate::http::{Client, Request};
+use crate::latency::Latencies;
 use crate::nodes::Nodes;
 use crate::part::RUNTIME_NAME;
 
@@ -27,9 +28,8 @@ const RATIO_MIN: f64 = 10.0;
 /// Compares the rate of `hello` in process with the rate of `hello` in the external runtime.
 pub(crate) async fn both(nodes: &Nodes) -> Outcome<Row> {
     let cluster = Cluster::start(nodes, 1).await?;
-    let hello = cluster.hello(1).await?;
-    drop(cluster.warmed(&hello).await?);
-    let here = sustained(cluster.rest, &hello).await?;
+    let (hello, _) = cluster.warm_hello(1).await?;
+    let (here, _) = sustained(cluster.rest, &hello).await?;
     note(&format!("in process: {here:.0} executions/s at {N_CONNECTIONS} connections"))?;
     drop(cluster);
 
@@ -38,10 +38,9 @@ pub(crate) async fn both(nodes: &Nodes) -> Outcome<Row> {
     let own = env::current_exe()?;
     // A copy, since a node does not start its own program as an external runtime.
     fs::copy(&own, &program)?;
-    let cluster = Cluster::start_with(nodes, 1, Some(program)).await?;
-    let hello = cluster.hello(1).await?;
-    drop(cluster.warmed(&hello).await?);
-    let external = sustained(cluster.rest, &hello).await?;
+    let cluster = Cluster::start_with(nodes, 1, (1, None), Some(program)).await?;
+    let (hello, _) = cluster.warm_hello(1).await?;
+    let (external, _) = sustained(cluster.rest, &hello).await?;
     note(&format!("external: {external:.0} executions/s at {N_CONNECTIONS} connections"))?;
 
     let ratio = here / external;
@@ -49,27 +48,50 @@ pub(crate) async fn both(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("executions/s in process / external", value, "10 at least", ratio >= RATIO_MIN))
 }
 
-/// Returns the executions per second on [`N_CONNECTIONS`] connections, each of which sends its next
-/// request after the response.
-pub(crate) async fn sustained(rest: SocketAddr, request: &Request) -> Outcome<f64> {
-    let counted_from = Instant::now() + WARM_UP;
-    let end = counted_from + PERIOD;
-    let mut clients: JoinSet<Outcome<u32>> = JoinSet::new();
+/// Returns the executions per second on [`N_CONNECTIONS`] connections and their median duration.
+pub(crate) async fn sustained(rest: SocketAddr, request: &Request) -> Outcome<(f64, Duration)> {
+    collect(ask_until(rest, request, Instant::now() + WARM_UP).await?).await?;
+    let clients = ask_until(rest, request, Instant::now() + PERIOD).await?;
+    let (latencies, n_short) = collect(clients).await?;
+    if n_short > 0 {
+        return Err(format!("{n_short} responses were incomplete").into());
+    }
+    Ok((f64::from(u32::try_from(latencies.0.len())?) / PERIOD.as_secs_f64(), latencies.at(50)))
+}
+
+pub(crate) type Clients = JoinSet<Outcome<(Latencies, usize)>>;
+
+/// Runs clients on [`N_CONNECTIONS`] connections until `end`. Each client returns the durations of its
+/// requests and the number of incomplete responses.
+pub(crate) async fn ask_until(
+    rest: SocketAddr,
+    request: &Request,
+    end: Instant,
+) -> Outcome<Clients> {
+    let mut clients = JoinSet::new();
     for _ in 0..N_CONNECTIONS {
-        let mut client = Client::connect(rest).await?;
-        let request = request.clone();
+        let (mut client, request) = (Client::connect(rest).await?, request.clone());
         clients.spawn(async move {
-            let mut n_done = 0;
-            while let Ok(answer) = timeout_at(end, client.ask(&request)).await {
-                answer?.good(&request)?;
-                n_done += u32::from(counted_from <= Instant::now());
+            let (mut latencies, mut n_short) = (Latencies::default(), 0);
+            loop {
+                let began = Instant::now();
+                // A request without a response at `end` is not counted.
+                let Ok(answer) = timeout_at(end, client.ask(&request)).await else { break };
+                latencies.0.push(began.elapsed());
+                n_short += usize::from(!answer?.is_good(&request));
             }
-            Ok(n_done)
+            Ok((latencies, n_short))
         });
     }
-    let mut n_done = 0;
+    Ok(clients)
+}
+
+pub(crate) async fn collect(mut clients: Clients) -> Outcome<(Latencies, usize)> {
+    let (mut all, mut n_short) = (Latencies::default(), 0);
     while let Some(client) = clients.join_next().await {
-        n_done += client??;
+        let (latencies, n) = client??;
+        all.0.extend(latencies.0);
+        n_short += n;
     }
-    Ok(f64::from(n_done) / PERIOD.as_secs_f64())
+    Ok((all, n_short))
 }

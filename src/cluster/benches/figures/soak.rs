@@ -47,9 +47,8 @@ pub(crate) async fn soak(nodes: &Nodes, period: Duration, rows: &mut Vec<Row>) -
     let mut cluster = Cluster::start(nodes, N_WORKERS).await?;
     let (hello, hello_on_two) = (cluster.hello(1).await?, cluster.hello(2).await?);
     // Has every worker run the function before any worker is killed.
-    let hello_on_all = cluster.hello(N_WORKERS).await?;
-    drop(cluster.warmed(&hello_on_all).await?);
-    let peak = sustained(cluster.rest, &hello).await?;
+    cluster.warm_hello(N_WORKERS).await?;
+    let (peak, _) = sustained(cluster.rest, &hello).await?;
     sleep(IDLE_BEFORE).await;
     let mut watched = SoakUsage::begin(&mut cluster.head).await?;
     note(&format!("peak {peak:.0} runs/s; idle {}", watched.at_rest()))?;
