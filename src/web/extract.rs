@@ -8,7 +8,8 @@ use std::time::Duration;
 use axum::RequestExt as _;
 use axum::body::{Bytes, HttpBody as _};
 use axum::extract::{Query, Request};
-use axum::http::{StatusCode, Uri};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode, Uri};
 use futures::StreamExt as _;
 use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
@@ -25,6 +26,33 @@ const BYTES_PER_SECOND_MIN: u32 = 64 * 1024;
 /// Maximum memory that is allocated for a body in advance.
 const FIRST_BYTES_MAX: usize = 1024 * 1024;
 
+/// Terms of serde and of Rust in reasons, by their plain forms.
+const PLAIN_TERMS: [(&str, &[&str]); 9] = [
+    (
+        "expected a whole number",
+        &[
+            "expected i8",
+            "expected i16",
+            "expected i32",
+            "expected i64",
+            "expected isize",
+            "invalid digit found in string",
+            "cannot parse integer from empty string",
+        ],
+    ),
+    (
+        "expected a whole number from 0",
+        &["expected u8", "expected u16", "expected u32", "expected u64", "expected usize"],
+    ),
+    ("expected a number", &["expected f32", "expected f64", "invalid float literal"]),
+    ("expected true or false", &["provided string was not `true` or `false`"]),
+    ("number is too large", &["number too large to fit in target type"]),
+    ("expected a list", &["expected a sequence"]),
+    ("expected an object", &["expected a map"]),
+    ("type: list", &["type: sequence"]),
+    ("type: object", &["type: map"]),
+];
+
 /// Error in a body or query string. The text can be shown to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -38,6 +66,9 @@ pub enum BodyError {
     /// The content of the body or query string is invalid.
     #[error("{0}")]
     Invalid(String),
+    /// The body is not declared as JSON.
+    #[error("content-type must be application/json")]
+    NotJson,
     /// The body did not arrive in time.
     #[error("the body did not arrive within {} s", within.as_secs())]
     Slow {
@@ -49,7 +80,7 @@ pub enum BodyError {
 impl BodyError {
     /// Creates an error for a body that is not the expected JSON.
     pub fn json(reason: impl Display) -> Self {
-        Self::Invalid(format!("invalid JSON body: {reason}"))
+        Self::Invalid(format!("invalid JSON body: {}", plain(reason)))
     }
 
     /// Returns the status of the error response.
@@ -57,10 +88,31 @@ impl BodyError {
     pub const fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::Broken | Self::Invalid(_) => StatusCode::BAD_REQUEST,
         }
     }
+}
+
+/// Rewrites the reason for an error of serde without the terms of Rust.
+pub fn plain(reason: impl Display) -> String {
+    let mut text = reason.to_string();
+    if let Some((before, name)) = text.split_once("expected struct ") {
+        let rest = name.find(' ').and_then(|end| name.get(end..)).unwrap_or_default();
+        text = format!("{before}expected an object{rest}");
+    }
+    for (plain, terms) in PLAIN_TERMS {
+        text = terms.iter().fold(text, |text, term| text.replace(term, plain));
+    }
+    text
+}
+
+/// Returns the media type of a body without parameters, in lower case. Empty if it is not declared.
+pub fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = value.and_then(|text| text.split(';').next()).unwrap_or_default();
+    media_type.trim().to_ascii_lowercase()
 }
 
 /// Reads the whole body of a request, up to the limit of [`add_layers`](crate::middleware::add_layers).
@@ -111,6 +163,20 @@ pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, BodyError>
     }
 }
 
+/// Reads the body of a request like [`json`] if it is declared as JSON. A form on a page of another site
+/// cannot send such a body.
+///
+/// # Errors
+/// The errors of [`json`], and [`BodyError::NotJson`].
+pub async fn declared_json<T: DeserializeOwned>(request: Request) -> Result<T, BodyError> {
+    let media_type = media_type(request.headers());
+    let is_json = media_type.strip_prefix("application/");
+    if !is_json.is_some_and(|kind| kind == "json" || kind.ends_with("+json")) {
+        return Err(BodyError::NotJson);
+    }
+    json(request).await
+}
+
 /// Parses a received body as JSON. This takes a second for the longest bodies.
 ///
 /// # Errors
@@ -126,7 +192,7 @@ pub fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, BodyError> {
 pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, BodyError> {
     Query::try_from_uri(uri)
         .map(|Query(query)| query)
-        .map_err(|error| BodyError::Invalid(format!("invalid query: {}", error.body_text())))
+        .map_err(|error| BodyError::Invalid(format!("invalid query: {}", plain(error.body_text()))))
 }
 
 /// Returns the decoded names and values in a query string, in order.
@@ -183,6 +249,33 @@ mod tests {
         assert_eq!(slow.unwrap_err().status(), StatusCode::REQUEST_TIMEOUT);
         let fast = bytes(drip(&PART, Duration::from_millis(600))).await;
         assert_eq!(fast.unwrap().len(), 40 * PART.len());
+    }
+
+    #[test]
+    fn errors_of_bodies_and_queries_use_plain_words() {
+        #[derive(Debug, Default, serde::Deserialize)]
+        #[serde(default)]
+        struct Form {
+            n: i64,
+            size: u32,
+            ratio: f64,
+            tags: Vec<String>,
+            inner: Option<Box<Form>>,
+        }
+        for (body, want) in [
+            (r#"{"n":"x"}"#, "invalid type: string \"x\", expected a whole number at"),
+            (r#"{"size":-1}"#, "invalid value: integer `-1`, expected a whole number from 0 at"),
+            (r#"{"ratio":[]}"#, "invalid type: list, expected a number at"),
+            (r#"{"tags":{}}"#, "invalid type: object, expected a list at"),
+            (r#"{"inner":3}"#, "invalid type: integer `3`, expected an object at"),
+        ] {
+            let error = parse_json::<Form>(body.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("invalid JSON body: {want}")), "{error}");
+        }
+        for (text, want) in [("n=x", "n: expected a whole number"), ("size=", "expected a whole")] {
+            let error = query::<Form>(&format!("/?{text}").parse().unwrap()).unwrap_err();
+            assert!(error.to_string().contains(want), "{error}");
+        }
     }
 
     #[tokio::test]
