@@ -360,12 +360,12 @@ impl RowsQuery {
 }
 
 impl Rows {
-    /// Returns the raw rows, or an empty list if the page has buckets.
+    /// Returns the rows. A bucket becomes a row with its prices, volume and count.
     #[must_use]
-    pub fn into_raw(self) -> Vec<NamedRow> {
+    pub fn into_rows(self) -> Vec<NamedRow> {
         match self {
             Self::Raw(rows) => rows,
-            Self::Buckets(_) => Vec::new(),
+            Self::Buckets(buckets) => buckets.into_iter().map(NamedRow::from).collect(),
         }
     }
 
@@ -374,6 +374,17 @@ impl Rows {
             Self::Raw(rows) => rows.last().map(|row| row.timestamp),
             Self::Buckets(buckets) => buckets.last().map(|bucket| bucket.timestamp),
         }
+    }
+}
+
+impl From<Bucket> for NamedRow {
+    fn from(bucket: Bucket) -> Self {
+        let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
+        let floats = [open, high, low, close, volume].map(Value::Float);
+        let count = Value::Integer(i64::try_from(count).unwrap_or(i64::MAX));
+        let values = BAR_COLUMNS.into_iter().zip(floats).chain([("count", count)]);
+        let values = values.map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { timestamp, values }
     }
 }
 

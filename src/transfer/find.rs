@@ -125,7 +125,7 @@ pub async fn read_rows(
     loop {
         let page = service.rows(&query).await;
         let page = page.with_context(|| format!("cannot read rows of {name}"))?;
-        all.extend(page.rows.into_raw());
+        all.extend(page.rows.into_rows());
         let Some(next) = page.next else { return Ok(all) };
         query.after = Some(next);
     }
@@ -153,7 +153,7 @@ pub async fn read_rows_before(
         let page = service.rows(&query).await;
         let page = page.with_context(|| format!("cannot read rows of {name}"))?;
         let n_before = counted.len();
-        counted.extend(page.rows.into_raw().into_iter().filter(&is_counted));
+        counted.extend(page.rows.into_rows().into_iter().filter(&is_counted));
         n_empty = if counted.len() == n_before { n_empty + 1 } else { 0 };
         let Some(next) = page.next else { break };
         query.after = Some(next);
@@ -176,7 +176,7 @@ pub(crate) async fn next_timestamp(
     };
     let page =
         retry_transient(|| service.rows(&query)).await.context("cannot read the next row")?;
-    Ok(page.rows.into_raw().first().map(|row| row.timestamp))
+    Ok(page.rows.into_rows().first().map(|row| row.timestamp))
 }
 
 /// Finds the dataset called `name` that the key owns.
@@ -225,7 +225,7 @@ pub async fn read_range(
         after: Some(Timestamp::MIN),
         ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
     };
-    let first = service.rows(&query).await?.rows.into_raw();
+    let first = service.rows(&query).await?.rows.into_rows();
     let first = first.first().map(|row| row.timestamp);
     let latest = service.newest(dataset, Limit::clamp(1)).await?;
     let last = latest.first().map(|row| row.timestamp);

@@ -172,7 +172,7 @@ impl FactSource {
     ) -> Result<Vec<NamedRow>, ClientError> {
         let name = &dataset.name;
         let newest = |n_rows| RowsQuery::newest(dataset.id, Resolution::Raw, Limit::clamp(n_rows));
-        let mut rows = datasets.rows(&newest(page::REPLAY_ROWS)).await?.rows.into_raw();
+        let mut rows = datasets.rows(&newest(page::REPLAY_ROWS)).await?.rows.into_rows();
         let start = rows.first().map(|row| row.timestamp - within);
         let mut next = rows.last().map(|row| row.timestamp);
         let mut n_requests = 0;
@@ -187,7 +187,7 @@ impl FactSource {
             match datasets.rows(&query).await {
                 Ok(page) => {
                     next = page.next;
-                    rows.extend(page.rows.into_raw());
+                    rows.extend(page.rows.into_rows());
                 }
                 Err(error) => {
                     let why = error.why();

@@ -3,11 +3,11 @@
 use anyhow::Context as _;
 use clap::Args;
 use client::datasets::insert::FlatLines;
-use client::datasets::{NamedRow, Rows, RowsQuery};
+use client::datasets::{NamedRow, RowsQuery};
 use model::dataset::BAR_COLUMNS;
 use model::page::{Limit, ROWS_MAX};
 use model::resolution::Resolution;
-use model::row::{Bucket, BucketExtras, COMPLETE, EARLIEST, Row, Value};
+use model::row::{BucketExtras, COMPLETE, EARLIEST, Row, Value};
 
 use super::connection::{ColumnsFlag, DatasetFlags, ExtrasFlags, RangeFlags};
 use crate::cli::output::{print, print_json, table};
@@ -68,10 +68,7 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     while n_left > 0 {
         query.limit = Limit::clamp(n_left.min(ROWS_MAX));
         let page = service.rows_of(&query, &selected).await.context("cannot read the rows")?;
-        let rows = match page.rows {
-            Rows::Raw(rows) => rows,
-            Rows::Buckets(buckets) => buckets.into_iter().map(row_of).collect(),
-        };
+        let rows = page.rows.into_rows();
         n_left = n_left.saturating_sub(rows.len());
         for row in rows {
             if command.json {
@@ -92,15 +89,6 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     let header: Vec<&str> =
         std::iter::once("timestamp").chain(names.iter().map(String::as_str)).collect();
     print(&table(&header, &cells))
-}
-
-/// Converts a bucket to a row of its values.
-fn row_of(bucket: Bucket) -> NamedRow {
-    let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
-    let floats = BAR_COLUMNS.into_iter().zip([open, high, low, close, volume].map(Value::Float));
-    let count = Value::Integer(i64::try_from(count).unwrap_or(i64::MAX));
-    let values = floats.chain([(COUNT, count)]);
-    NamedRow { timestamp, values: values.map(|(name, value)| (name.to_owned(), value)).collect() }
 }
 
 /// Formats a row as a flat line of JSON with its members in alphabetical order, as services do.

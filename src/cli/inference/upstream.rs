@@ -196,7 +196,7 @@ impl Rows for DatasetRows {
             end: Some(to),
             ..RowsQuery::oldest(dataset, Resolution::Raw, rows_limit(limit))
         };
-        Ok(flat(self.service.rows(&query).await?.rows.into_raw()))
+        Ok(flat(self.service.rows(&query).await?.rows.into_rows()))
     }
 }
 

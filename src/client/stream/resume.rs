@@ -243,7 +243,7 @@ impl Reader {
         }
         loop {
             let page = self.datasets.rows_of(&query, &self.resume_from.columns).await?;
-            let mut rows = page.rows.into_raw();
+            let mut rows = page.rows.into_rows();
             rows.retain(|row| self.recent.add(row));
             self.give(rows, BatchKind::Rows, events).await?;
             let Some(next) = page.next else { return Ok(()) };

@@ -65,7 +65,7 @@ impl<'a> StoredRows<'a> {
             };
             let Ok(page) = retry_transient(|| self.service.rows(&query)).await else { break };
             let stored: Vec<Timestamp> =
-                page.rows.into_raw().into_iter().map(|row| row.timestamp).collect();
+                page.rows.into_rows().into_iter().map(|row| row.timestamp).collect();
             let Some(read_until) = stored.last().copied() else { return found };
             found.times.extend(stored.into_iter().filter(|at| rest.binary_search(at).is_ok()));
             if page.next.is_none() {

@@ -336,10 +336,7 @@ impl Table {
     }
 
     fn add_rows(&mut self, query: RowsQuery, rows: Rows, now: Timestamp) -> Option<RowsQuery> {
-        let rows = match rows {
-            Rows::Raw(rows) => rows,
-            Rows::Buckets(buckets) => buckets.into_iter().map(named).collect(),
-        };
+        let rows = rows.into_rows();
         let is_empty = rows.is_empty();
         if query.order == Order::Ascending {
             for row in rows {
@@ -379,15 +376,6 @@ impl State {
             }
         }
     }
-}
-
-/// Converts a bucket to a row with the columns [`BUCKET_COLUMNS`].
-fn named(bucket: Bucket) -> NamedRow {
-    let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
-    let numbers = [open, high, low, close, volume].map(Value::Float);
-    let count = Value::Integer(i64::try_from(count).unwrap_or(i64::MAX));
-    let names = BUCKET_COLUMNS.map(str::to_owned).into_iter();
-    NamedRow { timestamp, values: names.zip(numbers.into_iter().chain([count])).collect() }
 }
 
 #[cfg(test)]
