@@ -53,6 +53,10 @@ const STRANGERS: Rate = Rate { every: Duration::from_millis(200), burst: 100 };
 /// is valid.
 const LOOKUPS_MAX: usize = 64;
 
+/// Time until the key of a stream is verified again if the accounts could not be read. Each attempt can
+/// take seconds, for which the event waits.
+const VERIFY_AGAIN: Duration = Duration::from_secs(15);
+
 /// Value of `Retry-After`, in seconds, if a key could not be checked.
 const UNKNOWN_RETRY_SECONDS: u64 = 5;
 
@@ -143,7 +147,39 @@ pub enum Refusal {
 
 /// Request extension with the key of an admitted request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Admitted(pub Verified);
+pub struct Admitted {
+    /// The key.
+    pub key: Verified,
+    pub(crate) hash: KeyHash,
+}
+
+/// Key of an open stream, which must be verified before each event.
+#[derive(Debug)]
+pub struct StreamKey {
+    keys: Keys,
+    hash: KeyHash,
+    /// Time of the latest verification, if it failed because the accounts could not be read.
+    failed: Option<Instant>,
+}
+
+impl StreamKey {
+    /// Returns the key of a stream that `admitted` requested.
+    #[must_use]
+    pub fn new(keys: &Keys, admitted: &Admitted) -> Self {
+        Self { keys: keys.clone(), hash: admitted.hash, failed: None }
+    }
+
+    /// Returns false if the key was revoked or renewed. While the accounts cannot be read, the key counts
+    /// as valid, and the next attempt to read them is after [`VERIFY_AGAIN`].
+    pub async fn is_valid(&mut self) -> bool {
+        if self.failed.is_some_and(|failed| failed.elapsed() < VERIFY_AGAIN) {
+            return true;
+        }
+        let found = self.keys.check(self.hash).await;
+        self.failed = found.is_err().then(Instant::now);
+        !matches!(found, Ok(None))
+    }
+}
 
 /// Gate of a service. Cheap to clone: all clones share the counts.
 #[derive(Debug, Clone)]
@@ -226,13 +262,13 @@ impl Gate {
         wrap(router, move |request, next| pass(gate.clone(), messages, request, next))
     }
 
-    /// Returns the verified `key` of a request from `network`, or the reason why it is refused. Without
+    /// Verifies the `key` of a request from `network`, or the reason why it is refused. Without
     /// a `network`, requests without a valid key are not limited.
     async fn identify(
         &self,
         key: Result<ApiKey, NoKey>,
         network: Option<Network>,
-    ) -> Result<Verified, Refusal> {
+    ) -> Result<Admitted, Refusal> {
         let strangers = &self.shared.strangers;
         let limited = |wait| Refusal::Limited(Exceeded::by_strangers(wait));
         let charge = |network: Option<Network>| match network {
@@ -263,11 +299,12 @@ impl Gate {
                 if let (Ok(Some(_)) | Err(_), Some(network)) = (&found, network) {
                     strangers.give_back(&network);
                 }
-                return found.map_err(Refusal::Failed)?.ok_or(Refusal::KeyUnknown);
+                let key = found.map_err(Refusal::Failed)?.ok_or(Refusal::KeyUnknown)?;
+                return Ok(Admitted { key, hash });
             }
         }
         match self.shared.keys.check(hash).await.map_err(Refusal::Failed)? {
-            Some(key) => Ok(key),
+            Some(key) => Ok(Admitted { key, hash }),
             None => charge(network).and(Err(Refusal::KeyUnknown)),
         }
     }
@@ -287,17 +324,17 @@ async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Ne
     let is_unlimited = loopback == Loopback::Unlimited && hosts.is_local_by(addresses, &request);
     let address = addresses.caller(request.headers(), request.extensions());
     let network = address.filter(|_| !is_unlimited).map(Network::from_address);
-    let key = match gate.identify(messages.key(&request), network).await {
-        Ok(key) => key,
+    let admitted = match gate.identify(messages.key(&request), network).await {
+        Ok(admitted) => admitted,
         Err(refusal) => return messages.respond(refusal),
     };
-    request.extensions_mut().insert(Admitted(key));
+    request.extensions_mut().insert(admitted);
     if is_unlimited {
         return next.run(request).await;
     }
     // Counts the bytes of the body now if their number is known, otherwise while they are read.
     let n_bytes = request.body().size_hint().exact();
-    let allowance = match gate.count(&key, n_bytes.unwrap_or(0)) {
+    let allowance = match gate.count(&admitted.key, n_bytes.unwrap_or(0)) {
         Ok(allowance) => allowance,
         Err(refusal) => return messages.respond(refusal),
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lru::LruCache;
-use model::key::{ApiKey, KeyId};
+use model::key::KeyId;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -79,14 +79,6 @@ impl From<Accounts> for Keys {
 }
 
 impl Keys {
-    /// Returns the id of `key` if it exists and is not revoked. Cancel-safe.
-    ///
-    /// # Errors
-    /// As [`Self::check`].
-    pub async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
-        Ok(self.check(KeyHash::from_key(key)).await?.map(|key| key.id))
-    }
-
     /// Returns the key with this hash if it exists and is not revoked. Cancel-safe.
     ///
     /// # Errors

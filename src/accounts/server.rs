@@ -243,18 +243,6 @@ impl App {
     }
 }
 
-/// Returns the request if its body is declared as JSON.
-fn check_json(request: Request) -> Result<Request, ApiError> {
-    let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let media_type = media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let name = media_type.to_ascii_lowercase();
-    if name != "application/json" && !(name.starts_with("application/") && name.ends_with("+json"))
-    {
-        return Err(ApiError::NOT_JSON);
-    }
-    Ok(request)
-}
-
 /// Returns the channel over which the browser sent a request: TLS if the browser or a proxy indicates
 /// it, otherwise clear text.
 fn channel_of(headers: &HeaderMap) -> Channel {

@@ -1,11 +1,15 @@
 //! Errors of operations on datasets. The text of a rejection is sent to the client.
 
+use std::borrow::Cow;
+use std::fmt::Display;
 use std::io;
 
+use accounts::AccountsError;
+use accounts::gate::Exceeded;
 use axum::http::StatusCode;
-use model::timestamp::Timestamp;
 use tsdb::catalog::Refusal;
 use tsdb::store::StoreError;
+use web::extract::BodyError;
 use wire::datasets::RowRefusals;
 
 /// Result of an operation on the catalog or on the rows of datasets.
@@ -41,16 +45,13 @@ pub(crate) enum OperationError {
     NotFound,
     /// The operation is denied with this HTTP status, for this reason.
     #[error("{1}")]
-    Denied(StatusCode, &'static str),
+    Denied(StatusCode, Cow<'static, str>),
     /// A query, text, name, list or column in the request is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The store refuses the change of the catalog, for the contained reason.
     #[error(transparent)]
     Refused(Refusal),
-    /// The column cannot be deleted, since the dataset has rows with buckets that depend on it.
-    #[error("the dataset has rows, and their buckets depend on column {name}")]
-    ColumnUsed { name: String },
     /// The service reads from a replica, which does not yet have a commit that the caller has seen.
     #[error("this read-only service has not reached revision {revision} of the dataset yet")]
     Behind {
@@ -67,23 +68,23 @@ pub(crate) enum OperationError {
     /// Some rows do not fit the dataset. The contained list names the reason for each row.
     #[error("rows do not fit the dataset")]
     Rows(RowRefusals),
-    /// The body of the request is malformed, so none of its rows was inserted.
-    #[error("invalid body: {reason}")]
-    Malformed { reason: String },
     /// The body, or the decompressed body, exceeds the service's limit.
     #[error("body exceeds {} MiB, compressed or not; send fewer rows per request", BODY_BYTES_MAX >> 20)]
     TooLarge,
-    /// A row is older than the oldest timestamp that pruning leaves in the dataset.
-    #[error("rows before {kept_from} were deleted by retention and are not accepted")]
-    Pruned {
-        /// Earliest timestamp that the dataset accepts.
-        kept_from: Timestamp,
-    },
     /// The same batch is in progress, or its outcome is on a server that is currently unavailable.
     #[error(
         "a request with this Idempotency-Key is in progress, or its response cannot be read now; send the request again with the same key"
     )]
     InProgress,
+    /// The key of the request cannot be verified now.
+    #[error("API key could not be verified")]
+    Accounts(#[from] AccountsError),
+    /// The key or the network of the caller exceeds a limit.
+    #[error(transparent)]
+    Limited(Exceeded),
+    /// The body or the query string cannot be read.
+    #[error(transparent)]
+    Body(#[from] BodyError),
     /// The store failed for a reason other than the request.
     #[error("dataset store failed")]
     Store(#[source] StoreError),
@@ -93,38 +94,48 @@ pub(crate) enum OperationError {
 }
 
 impl OperationError {
+    /// Creates the error of an operation that is denied with `status`, for the reason `text`.
+    pub(crate) const fn denied(status: StatusCode, text: &'static str) -> Self {
+        Self::Denied(status, Cow::Borrowed(text))
+    }
+
+    /// Creates the error for a malformed body, none of whose rows was inserted.
+    pub(crate) fn malformed(reason: impl Display) -> Self {
+        Invalid(format!("invalid body: {reason}")).into()
+    }
+
     /// The key can read the dataset but does not own it.
     pub(crate) const NOT_OWNER: Self =
-        Self::Denied(StatusCode::FORBIDDEN, "only the owner of the dataset can do this");
+        Self::denied(StatusCode::FORBIDDEN, "only the owner of the dataset can do this");
 
     /// The key already holds the tag that it wants to acquire.
-    pub(crate) const TAG_HELD: Self = Self::Denied(StatusCode::CONFLICT, "tag already acquired");
+    pub(crate) const TAG_HELD: Self = Self::denied(StatusCode::CONFLICT, "tag already acquired");
 
     /// The tag is private, so only its owner can grant it.
     pub(crate) const TAG_PRIVATE: Self =
-        Self::Denied(StatusCode::FORBIDDEN, "tag cannot be acquired; only public tags can");
+        Self::denied(StatusCode::FORBIDDEN, "tag cannot be acquired; only public tags can");
 
     /// The request names a tag that does not exist.
-    pub(crate) const TAG_UNKNOWN: Self = Self::Denied(StatusCode::NOT_FOUND, "tag not found");
+    pub(crate) const TAG_UNKNOWN: Self = Self::denied(StatusCode::NOT_FOUND, "tag not found");
 
     /// The tag is public, so every key can acquire it. A public tag has no owner who could manage its
     /// holders.
     pub(crate) const TAG_PUBLIC: Self =
-        Self::Denied(StatusCode::FORBIDDEN, "tag is public: any key can acquire it");
+        Self::denied(StatusCode::FORBIDDEN, "tag is public: any key can acquire it");
 
     /// The request names an API key that does not exist, or that does not hold the tag.
-    pub(crate) const KEY_UNKNOWN: Self = Self::Denied(StatusCode::NOT_FOUND, "key not found");
+    pub(crate) const KEY_UNKNOWN: Self = Self::denied(StatusCode::NOT_FOUND, "key not found");
 
     /// The maximum number of concurrent downloads is reached.
     pub(crate) const BUSY: Self =
-        Self::Denied(StatusCode::SERVICE_UNAVAILABLE, "too many downloads are in progress");
+        Self::denied(StatusCode::SERVICE_UNAVAILABLE, "too many downloads are in progress");
 
     /// The maximum number of open streams is reached.
     pub(crate) const FULL: Self =
-        Self::Denied(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open");
+        Self::denied(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open");
 
     /// The idempotency key was already used for a different request.
-    pub(crate) const OTHER_BATCH: Self = Self::Denied(
+    pub(crate) const OTHER_BATCH: Self = Self::denied(
         StatusCode::UNPROCESSABLE_ENTITY,
         "Idempotency-Key was sent before with another request; use a new key for each batch",
     );
@@ -134,7 +145,10 @@ impl From<StoreError> for OperationError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Refused(refusal) => Self::Refused(refusal),
-            StoreError::Pruned { kept_from } => Self::Pruned { kept_from },
+            StoreError::Pruned { kept_from } => Invalid::from(format!(
+                "rows before {kept_from} were deleted by retention and are not accepted"
+            ))
+            .into(),
             // The dataset was deleted during the operation.
             StoreError::NoDataset { .. } => Self::NotFound,
             StoreError::BatchStored => Self::InProgress,

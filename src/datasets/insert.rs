@@ -21,10 +21,12 @@ mod csv;
 mod json;
 
 use std::io::Read;
+use std::str::Utf8Error;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use formats::content_coding::Coding;
+use formats::read::FileError;
 use formats::read::parquet::{ParquetRecords, ParquetSource};
 use model::block::Block;
 use model::dataset::{Column, DatasetId, Dtype};
@@ -34,6 +36,7 @@ use sha2::{Digest as _, Sha256};
 use tsdb::catalog::{DatasetChange, DatasetRef};
 use tsdb::store::batch::{BatchId, Digest};
 use tsdb::store::{AppendMode, Appended, Sight, Store};
+use web::extract::plain;
 use wire::datasets::BulkInsertText;
 
 use self::column_builder::ColumnBuilder;
@@ -225,9 +228,8 @@ fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBat
 }
 
 fn parse_utf8(body: &[u8]) -> Result<&str> {
-    std::str::from_utf8(body).map_err(|error| OperationError::Malformed {
-        reason: format!("not valid UTF-8 at byte {}", error.valid_up_to()),
-    })
+    let wrong = |error: Utf8Error| format!("not valid UTF-8 at byte {}", error.valid_up_to());
+    std::str::from_utf8(body).map_err(|error| OperationError::malformed(wrong(error)))
 }
 
 /// Returns the dataset and the list of rows of a JSON body. If the body does not name a dataset, returns
@@ -238,11 +240,10 @@ fn parse_json_body<'a>(
 ) -> Result<(Option<DatasetRef>, &'a str)> {
     // The parser would also accept a list with the members of the object in order.
     if text.trim_ascii_start().starts_with('[') {
-        let reason = "invalid JSON: expected an object".to_owned();
-        return Err(OperationError::Malformed { reason });
+        return Err(OperationError::malformed("invalid JSON: expected an object"));
     }
     let body: BulkInsertText<'_> = serde_json::from_str(text)
-        .map_err(|error| OperationError::Malformed { reason: format!("invalid JSON: {error}") })?;
+        .map_err(|error| OperationError::malformed(format!("invalid JSON: {}", plain(error))))?;
     let named = match (body.dataset, body.dataset_name) {
         (Some(_), Some(_)) => return Err(Invalid::from(TWO_DATASETS).into()),
         (Some(number), None) => {
@@ -254,7 +255,7 @@ fn parse_json_body<'a>(
     };
     if dataset.is_some() && named.as_ref() != dataset {
         let reason = "body and query must name the same dataset, both by its id or by its name";
-        return Err(OperationError::Malformed { reason: reason.to_owned() });
+        return Err(OperationError::malformed(reason));
     }
     Ok((named, body.rows.get()))
 }
@@ -266,10 +267,10 @@ fn parse_json_body<'a>(
 /// `bytes_max` in total.
 fn read_parquet(builder: &mut ColumnBuilder, body: Bytes, bytes_max: usize) -> Result<()> {
     let unreadable =
-        |what: String| OperationError::Malformed { reason: format!("invalid Parquet: {what}") };
+        |error: FileError| OperationError::malformed(format!("invalid Parquet: {error}"));
     let source = ParquetSource::of_body(body, bytes_max as u64);
     let opened = ParquetRecords::open(source, 0, &|_| true);
-    let mut records = opened.map_err(|error| unreadable(error.to_string()))?;
+    let mut records = opened.map_err(unreadable)?;
     if records.n_rows() > ROWS_MAX as u64 {
         return Err(TOO_MANY);
     }
@@ -277,7 +278,7 @@ fn read_parquet(builder: &mut ColumnBuilder, body: Bytes, bytes_max: usize) -> R
         builder.begin_group(n_rows)?;
         match records.next_group(builder) {
             Err(_) if records.is_exceeded() => return Err(OperationError::TooLarge),
-            Err(error) => return Err(unreadable(error.to_string())),
+            Err(error) => return Err(unreadable(error)),
             Ok(()) if builder.is_exceeded() => return Err(OperationError::TooLarge),
             Ok(()) => builder.end_group(),
         }
@@ -293,9 +294,8 @@ fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Bytes> {
         Coding::Zstd => zstd::stream::read::Decoder::with_buffer(&**body)
             .and_then(|decoder| read_all(decoder, bytes_max)),
     };
-    let plain = read.map_err(|error| OperationError::Malformed {
-        reason: format!("decompression failed: {error}"),
-    })?;
+    let failed = |error| OperationError::malformed(format!("decompression failed: {error}"));
+    let plain = read.map_err(failed)?;
     Ok(plain.into())
 }
 

@@ -52,7 +52,7 @@ use tsdb::store::{Store, StoreError};
 use web::metrics::Metrics;
 use web::open_files::streams_max;
 
-use crate::append::queue::AppendQueues;
+use crate::append::AppendQueues;
 pub use crate::archive::ArchiveStorage;
 use crate::download::spool::Spool;
 use crate::download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX};

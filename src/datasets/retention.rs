@@ -16,7 +16,7 @@ use task::clock::Clock;
 use task::steady_date::SteadyDate;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
-use tsdb::store::{OnRemoval, StoreError};
+use tsdb::store::{OnRemoval, Removed, StoreError};
 
 use crate::Datasets;
 
@@ -103,19 +103,18 @@ pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u
             None => None,
         };
         if let Some(before) = age.map(|age| date - age).max(by_size) {
-            n_rows += prune(datasets, dataset, before).await?;
+            n_rows += datasets.prune(dataset, before).await?;
         }
     }
     Ok(n_rows)
 }
 
 impl Datasets {
-    /// Removes rows before `before`, at most about `limit_rows`. Returns the number of removed rows.
+    /// Removes rows before `before`, in several transactions. Returns the number of removed rows.
     pub(crate) async fn prune(
         &self,
         dataset: DatasetId,
         before: Timestamp,
-        limit_rows: usize,
     ) -> Result<u64, StoreError> {
         let hub = self.hub.clone();
         let on_commit: OnRemoval = Arc::new(move |removed| {
@@ -125,22 +124,15 @@ impl Datasets {
                 hub.publish(dataset, removed.revision, Vec::new);
             }
         });
-        Ok(self.store.prune(dataset, before, limit_rows, on_commit).await?.n_rows)
-    }
-}
-
-async fn prune(
-    datasets: &Datasets,
-    dataset: DatasetId,
-    before: Timestamp,
-) -> Result<u64, StoreError> {
-    let mut n_rows = 0;
-    loop {
-        match datasets.prune(dataset, before, PRUNE_ROWS).await {
-            // The second case is a dataset that was deleted meanwhile.
-            Ok(0) | Err(StoreError::NoDataset { .. }) => return Ok(n_rows),
-            Ok(n_gone) => n_rows += n_gone,
-            Err(error) => return Err(error),
+        let mut n_rows = 0;
+        loop {
+            let on_commit = Arc::clone(&on_commit);
+            match self.store.prune(dataset, before, PRUNE_ROWS, on_commit).await {
+                Ok(Removed { n_rows: n_gone @ 1.., .. }) => n_rows += n_gone,
+                // The second case is a dataset that was deleted meanwhile.
+                Ok(_) | Err(StoreError::NoDataset { .. }) => return Ok(n_rows),
+                Err(error) => return Err(error),
+            }
         }
     }
 }

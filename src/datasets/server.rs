@@ -49,11 +49,10 @@ use web::shared_check::SharedCheck;
 use wire::datasets::{Envelope, MessageBody};
 use wire::paths;
 
-use self::error::ApiError;
 use self::status::Health;
 use crate::archive::{self, ArchiveStorage};
 use crate::download_cache::DownloadCache;
-use crate::error::BODY_BYTES_MAX;
+use crate::error::{BODY_BYTES_MAX, OperationError};
 use crate::key_limit::KeyLimit;
 use crate::query::params::Params;
 use crate::source::load::{self, LoadOptions};
@@ -256,7 +255,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     let gate = app.gate.clone();
     let counts = app.datasets.metrics.clone();
     let check_names = |(router, api)| {
-        let reject = |error| ApiError::from(error).into_response();
+        let reject = |error| OperationError::from(error).into_response();
         check_query_names(router, &api, &[paths::DATASETS_SEARCH], reject)
     };
     let open = check_names(open_api().split_for_parts())
@@ -327,16 +326,16 @@ struct Caller {
 }
 
 impl FromRequestParts<App> for Caller {
-    type Rejection = ApiError;
+    type Rejection = OperationError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, OperationError> {
         let admitted = parts.extensions.get::<Admitted>().ok_or(error::KEY_INVALID)?;
-        Ok(Self { app: Arc::clone(app), key: admitted.0.id })
+        Ok(Self { app: Arc::clone(app), key: admitted.key.id })
     }
 }
 
 /// Parses the query string.
-fn read_params(uri: &Uri) -> Result<Params, ApiError> {
+fn read_params(uri: &Uri) -> Result<Params, OperationError> {
     Ok(Params(web::extract::pairs(uri)?))
 }
 
@@ -345,9 +344,9 @@ fn read_params(uri: &Uri) -> Result<Params, ApiError> {
 struct PathParams<T>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
-    type Rejection = ApiError;
+    type Rejection = OperationError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, OperationError> {
         let found = Path::from_request_parts(parts, state).await;
         // Fails only if the path is not valid UTF-8, since any decoded text is accepted.
         found.map(|Path(open)| Self(open)).map_err(|_| error::PATH_NO_TEXT)

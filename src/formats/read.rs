@@ -462,22 +462,18 @@ pub fn stem(path: &Path) -> Option<&str> {
     Some(name.rsplit_once('.').map_or(name, |(stem, _)| stem))
 }
 
-/// Checks that the file at `path` is not an archive that cannot be read.
-///
-/// # Errors
-/// [`FileError::Read`] if it is an archive that has several data files or none, or an unsupported one.
-pub fn check_archive(path: &Path) -> Result<(), FileError> {
-    compression::name_in_archive(path)?;
-    Ok(())
-}
-
 impl Format {
     /// Returns the format of the file at `path` according to its extension, or to the extension of the
-    /// data file inside an archive.
-    #[must_use]
-    pub fn of_file(path: &Path) -> Option<Self> {
-        let inside = || Self::of_name(Path::new(&compression::name_in_archive(path).ok()??));
-        Self::of_name(path).or_else(inside)
+    /// data file inside an archive. Returns `None` if the format is unknown.
+    ///
+    /// # Errors
+    /// [`FileError::Read`] if it is an archive that has several data files or none, or an unsupported one.
+    pub fn of_file(path: &Path) -> Result<Option<Self>, FileError> {
+        if let Some(format) = Self::of_name(path) {
+            return Ok(Some(format));
+        }
+        let inside = compression::name_in_archive(path)?;
+        Ok(inside.and_then(|name| Self::of_name(name.as_ref())))
     }
 
     /// Returns the format according to the extension of a file name. Extensions for compression are

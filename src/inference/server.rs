@@ -152,7 +152,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Holder {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let admitted = parts.extensions.get::<Admitted>();
         admitted
-            .map(|Admitted(key)| Self { id: key.id, account: key.account })
+            .map(|Admitted { key, .. }| Self { id: key.id, account: key.account })
             .ok_or_else(ApiError::unknown_key)
     }
 }

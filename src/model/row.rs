@@ -112,8 +112,9 @@ pub struct BucketExtras {
 /// Name of the field that is true if a bucket has ended.
 pub const COMPLETE: &str = "complete";
 
-/// Formats a float as in JSON: with an exponent below 1e-6 and from 1e21 on.
-fn float_text(number: f64) -> String {
+/// Formats a finite float as Go does in JSON: with an exponent below 1e-6 and from 1e21 on.
+#[must_use]
+pub fn float_text(number: f64) -> String {
     match number.abs() {
         1e21.. => format!("{number:e}").replace('e', "e+"),
         size if size > 0.0 && size < 1e-6 => format!("{number:e}"),

@@ -76,7 +76,7 @@ impl Fixture {
         let accounts = Accounts::open(folder.path().join("a.db"), clock.clone()).await.unwrap();
         let (id, key) = accounts.create_key("test").await.unwrap();
         let gate = Gate::new(keys(accounts.clone()), options, clock.clone());
-        let whose = async |Extension(Admitted(key)): Extension<Admitted>| key.id.to_string();
+        let whose = async |Extension(Admitted { key, .. }): Extension<Admitted>| key.id.to_string();
         let router = Router::new()
             .route("/", get(whose))
             .route("/stream", get(whose))

@@ -48,9 +48,6 @@ impl ApiError {
     /// The current password of the account is wrong.
     pub(super) const CURRENT_PASSWORD: Self =
         Self::Refused(StatusCode::FORBIDDEN, "the current password is wrong");
-    /// The body has a type that a form on a page of another site can send.
-    pub(super) const NOT_JSON: Self =
-        Self::Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-type must be application/json");
     /// The path does not support the request's method.
     pub(super) const NO_METHOD: Self =
         Self::Refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");

@@ -15,7 +15,7 @@ use wire::accounts::{
 use wire::paths;
 
 use super::error::ApiError;
-use super::{App, CallerNetwork, SignedIn, check_json};
+use super::{App, CallerNetwork, SignedIn};
 use crate::{KeyRecord, Scope};
 
 /// Lists the account's keys.
@@ -43,7 +43,7 @@ pub(super) async fn create(
     who: SignedIn,
     request: Request,
 ) -> Result<Created<KeyWithSecret>, ApiError> {
-    let body: KeyName = web::extract::json(check_json(request)?).await?;
+    let body: KeyName = web::extract::declared_json(request).await?;
     let (id, secret) = app.accounts.create_account_key(who.account.id, &body.name).await?;
     let key = find(&app, &who, id).await?;
     Ok(Created(KeyWithSecret { key, api_key: Secret::from(&secret) }))
@@ -60,7 +60,7 @@ pub(super) async fn rename(
     request: Request,
 ) -> Result<Json<KeyBody>, ApiError> {
     let id = parse_id(&id)?;
-    let body: KeyName = web::extract::json(check_json(request)?).await?;
+    let body: KeyName = web::extract::declared_json(request).await?;
     if !app.accounts.rename_key(Scope::Of(who.account.id), id, &body.name).await? {
         return Err(ApiError::NO_KEY);
     }

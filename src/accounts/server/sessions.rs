@@ -13,7 +13,7 @@ use wire::accounts::{
 use wire::paths;
 
 use super::error::ApiError;
-use super::{App, COOKIE, CallerNetwork, SignedIn, channel_of, check_json};
+use super::{App, COOKIE, CallerNetwork, SignedIn, channel_of};
 use crate::{
     AccountName, AccountsError, AuthenticatedAccount, Password, SESSION_LIFETIME, SessionId,
     SessionRecord, SignUp,
@@ -35,7 +35,7 @@ pub(super) async fn sign_up(
         return Err(AccountsError::SignUpClosed.into());
     }
     let headers = request.headers().clone();
-    let body: Credentials = web::extract::json(check_json(request)?).await?;
+    let body: Credentials = web::extract::declared_json(request).await?;
     let name: AccountName = body.name.parse()?;
     let password = Password::choose(&name, &body.password.0)?;
     app.attempts.try_sign_up(network)?;
@@ -55,7 +55,7 @@ pub(super) async fn log_in(
     request: Request,
 ) -> Result<impl IntoResponse, ApiError> {
     let headers = request.headers().clone();
-    let body: Credentials = web::extract::json(check_json(request)?).await?;
+    let body: Credentials = web::extract::declared_json(request).await?;
     // No account can have an invalid name or password.
     let (Ok(name), Ok(password)) =
         (body.name.parse::<AccountName>(), body.password.0.parse::<Password>())
@@ -106,7 +106,7 @@ pub(super) async fn delete_me(
     request: Request,
 ) -> Result<impl IntoResponse, ApiError> {
     let headers = request.headers().clone();
-    let body: Removal = web::extract::json(check_json(request)?).await?;
+    let body: Removal = web::extract::declared_json(request).await?;
     let password = body.password.0.parse().map_err(|_| ApiError::CURRENT_PASSWORD)?;
     app.attempts.try_password(&who.account.name.parse()?, network)?;
     let deleted = app.accounts.delete_account(who.account.id, password).await;
@@ -124,7 +124,7 @@ pub(super) async fn change_password(
     CallerNetwork(network): CallerNetwork,
     request: Request,
 ) -> Result<Json<DoneBody>, ApiError> {
-    let body: PasswordChange = web::extract::json(check_json(request)?).await?;
+    let body: PasswordChange = web::extract::declared_json(request).await?;
     let name: AccountName = who.account.name.parse()?;
     let new = Password::choose(&name, &body.new.0)?;
     let current = body.current.0.parse().map_err(|_| ApiError::CURRENT_PASSWORD)?;

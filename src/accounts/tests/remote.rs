@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use async_trait::async_trait;
 
 use super::*;
+use crate::gate::{Admitted, StreamKey};
 
 /// Lookup of keys in a file. Lookups are counted and can be set to fail.
 #[derive(Debug, Clone)]
@@ -41,20 +42,28 @@ async fn remote_key_check_is_cached_briefly_and_fails_while_unreachable() {
     let line =
         Line { accounts: accounts.clone(), n_lookups: Arc::default(), is_cut: Arc::default() };
     let keys = Keys::Remote(RemoteKeys::new(line.clone()));
+    let hash = KeyHash::from_key(&key);
+    let mut found = None;
     for _ in 0..3 {
-        assert_eq!(keys.verify(&key).await.unwrap(), Some(id));
+        found = keys.check(hash).await.unwrap();
+        assert_eq!(found.map(|key| key.id), Some(id));
     }
+    let mut of_stream = StreamKey::new(&keys, &Admitted { key: found.unwrap(), hash });
     assert_eq!(line.n_lookups.load(Ordering::SeqCst), 1);
     line.is_cut.store(true, Ordering::SeqCst);
-    assert_eq!(keys.verify(&key).await.unwrap(), Some(id), "while the response is cached");
-    let unknown = keys.verify(&ApiKey::from_random([7; 12])).await;
+    assert_eq!(keys.check(hash).await.unwrap(), found, "while the response is cached");
+    let unknown = keys.check(KeyHash::from_key(&ApiKey::from_random([7; 12]))).await;
     assert!(matches!(unknown, Err(AccountsError::Unreachable(_))), "{unknown:?}");
     tokio::time::advance(Duration::from_secs(5)).await;
-    let late = keys.verify(&key).await;
+    let late = keys.check(hash).await;
     assert!(matches!(late, Err(AccountsError::Unreachable(_))), "{late:?}");
+    assert!(of_stream.is_valid().await, "a stream continues while its key cannot be verified");
     line.is_cut.store(false, Ordering::SeqCst);
     assert!(accounts.revoke_key(Scope::All, id).await.unwrap());
-    assert_eq!(keys.verify(&key).await.unwrap(), None);
+    assert_eq!(keys.check(hash).await.unwrap(), None);
+    assert!(of_stream.is_valid().await, "until the next attempt");
+    tokio::time::advance(Duration::from_secs(15)).await;
+    assert!(!of_stream.is_valid().await);
 }
 
 #[derive(Debug)]
@@ -74,7 +83,7 @@ impl KeyLookup for Silent {
 #[tokio::test(start_paused = true)]
 async fn silent_key_service_times_out() {
     let keys = Keys::Remote(RemoteKeys::new(Silent));
-    let answer = keys.verify(&ApiKey::from_random([7; 12])).await;
+    let answer = keys.check(KeyHash::from_key(&ApiKey::from_random([7; 12]))).await;
     assert!(matches!(answer, Err(AccountsError::Unreachable(_))), "{answer:?}");
     let answer = keys.knows(KeyId::new(1)).await;
     assert!(matches!(answer, Err(AccountsError::Unreachable(_))), "{answer:?}");

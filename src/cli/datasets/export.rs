@@ -61,8 +61,11 @@ pub(super) enum Format {
     Arrow,
 }
 
+/// Names of the formats.
+const FORMATS: &str = "csv, json, ndjson, parquet or arrow";
+
 fn unknown_format(_: &str) -> String {
-    "unknown format, expected csv, json, ndjson, parquet or arrow".to_owned()
+    format!("unknown format, expected {FORMATS}")
 }
 
 /// Returns the format for the ending of a file name, or CSV for a name without an ending.
@@ -78,8 +81,7 @@ fn format_by_name(path: &Path) -> anyhow::Result<Format> {
     }
     ending.parse().map_err(|_| {
         anyhow!(
-            "no format has the ending .{ending} of {}\nhint: pass --format csv, json, ndjson, parquet or \
-             arrow",
+            "no format has the ending .{ending} of {}\nhint: pass --format {FORMATS}",
             path.display()
         )
     })

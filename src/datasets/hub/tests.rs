@@ -6,7 +6,6 @@ use futures::FutureExt as _;
 use proptest::prelude::*;
 
 use super::frame::{CommitRows, frames_of};
-use super::shared::Followed;
 use super::*;
 
 impl Hub {

@@ -70,8 +70,6 @@ pub(super) struct ColumnBuilder {
     at: Option<Timestamp>,
     /// Maximum number of cells: rows times columns.
     cells_max: usize,
-    /// True if the limit of cells is exceeded. Values are then ignored.
-    is_full: bool,
     /// Number of bytes that are left for texts. Only Parquet has this limit.
     left_bytes: usize,
     /// Number of bytes of text in each row. Empty if no row has texts.
@@ -112,7 +110,6 @@ impl ColumnBuilder {
             row_idx: 0,
             at: None,
             cells_max: CELLS_MAX,
-            is_full: false,
             left_bytes: usize::MAX,
             text_bytes: Vec::new(),
             is_sorted: true,
@@ -138,11 +135,15 @@ impl ColumnBuilder {
         Self { cells_max, ..self }
     }
 
+    /// Returns true if the limit of cells is exceeded. Values are then ignored.
+    fn is_full(&self) -> bool {
+        self.n_rows.saturating_mul(self.slots.len()) > self.cells_max
+    }
+
     /// # Errors
     /// [`OperationError::TooManyCells`].
-    fn check_cells(&mut self) -> Result<()> {
-        self.is_full |= self.n_rows.saturating_mul(self.slots.len()) > self.cells_max;
-        if self.is_full { Err(OperationError::TooManyCells) } else { Ok(()) }
+    fn check_cells(&self) -> Result<()> {
+        if self.is_full() { Err(OperationError::TooManyCells) } else { Ok(()) }
     }
 
     /// Returns true if the total size of the texts exceeds the limit.
@@ -295,7 +296,7 @@ impl ColumnBuilder {
 
     /// Adds a value to its column, after missing values for previous rows without the column.
     fn push_value(&mut self, slot_idx: usize, cell: Cell<'_>) {
-        if self.is_full {
+        if self.is_full() {
             return;
         }
         let Some((slot, series)) =
@@ -455,11 +456,11 @@ impl ColumnSink for ColumnBuilder {
 
     fn push_floats(&mut self, numbers: &[f64]) -> bool {
         let CurrentColumn::Slot(slot_idx) = self.current else { return false };
-        let (slot, series) = (self.slots.get_mut(slot_idx), self.block.columns.get_mut(slot_idx));
-        let (Some(slot), Some(Series::Float(values))) = (slot, series) else { return false };
-        if self.is_full || !numbers.iter().all(|number| number.is_finite()) {
+        if self.is_full() || !numbers.iter().all(|number| number.is_finite()) {
             return false;
         }
+        let (slot, series) = (self.slots.get_mut(slot_idx), self.block.columns.get_mut(slot_idx));
+        let (Some(slot), Some(Series::Float(values))) = (slot, series) else { return false };
         values.resize(self.row_idx, None);
         values.extend(numbers.iter().copied().map(Some));
         self.row_idx += numbers.len();

@@ -77,7 +77,7 @@ fn read_record(reader: &mut CsvReader<&[u8]>) -> Result<bool> {
 }
 
 fn unreadable(what: &str) -> OperationError {
-    OperationError::Malformed { reason: format!("invalid CSV: {what}") }
+    OperationError::malformed(format!("invalid CSV: {what}"))
 }
 
 fn check_names(builder: &ColumnBuilder, names: &[String]) -> Result<(), Invalid> {

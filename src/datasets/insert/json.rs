@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use formats::read::json::{VALUES, all_members};
+use formats::read::json::all_members;
 use model::dataset::TIMESTAMP;
 use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -21,9 +21,7 @@ pub(super) fn read_list(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     let read = json.deserialize_seq(RowList { builder, stopped: &mut stopped });
     match (stopped, read) {
         (Some(error), _) => Err(error),
-        (None, Err(_)) => {
-            Err(OperationError::Malformed { reason: "rows must be a list".to_owned() })
-        }
+        (None, Err(_)) => Err(OperationError::malformed("rows must be a list")),
         (None, Ok(())) => Ok(()),
     }
 }
@@ -46,17 +44,19 @@ fn read_row(builder: &mut ColumnBuilder, text: &str, needs_values: bool) -> Resu
         builder.refuse(None, "a row must be an object");
         return Ok(());
     }
-    let mut has_values = !needs_values;
+    let mut n_timestamps = 0;
     let read = all_members(text, &mut |name, cell| {
-        has_values |= name != TIMESTAMP;
+        n_timestamps += usize::from(name == TIMESTAMP);
         builder.push_field(name, cell);
     });
     match read {
-        Ok(()) => builder.end_row(),
         Err(what) => builder.refuse(None, &what),
-    }
-    if !has_values && !text.contains(VALUES) {
-        builder.refuse(None, "values are missing; a row without any needs \"values\":{}");
+        Ok(n_members) => {
+            builder.end_row();
+            if needs_values && n_members == n_timestamps {
+                builder.refuse(None, "values are missing; a row without any needs \"values\":{}");
+            }
+        }
     }
     Ok(())
 }

@@ -346,7 +346,7 @@ fn decompressed_bodies_are_limited() {
             let beginning = decompress(coding, &body, text.len() - 1).unwrap();
             assert_eq!(beginning.len(), text.len());
             let broken = decompress(coding, &body.slice(..body.len() - 5), 1 << 20);
-            let is_malformed = matches!(broken, Err(OperationError::Malformed { .. }));
+            let is_malformed = matches!(broken, Err(OperationError::Invalid(_)));
             assert!(is_malformed, "{coding:?} {:?}", broken.map(|plain| plain.len()));
         }
     }

@@ -23,7 +23,6 @@ use utoipa::openapi::schema::Object;
 use wire::datasets::FlatRow;
 use wire::paths;
 
-use super::error::Result;
 use super::headers::{
     Accepted, IfNoneMatch, Seen, not_modified, set_coding, set_revision, set_tag,
 };
@@ -33,6 +32,7 @@ use super::openapi::{
 use super::{Caller, read_params};
 use crate::download::spool::SpooledFile;
 use crate::download::{Download, DownloadRequest, DownloadResponse, RangeFacts};
+use crate::error::Result;
 use crate::query::ESCAPED;
 use crate::read::RowsPage;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::header::CONTENT_ENCODING;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use formats::content_coding::Coding;
@@ -20,16 +20,16 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tsdb::store::{AppendMode, Appended, StoreError};
 use utoipa::openapi::schema::Object;
-use web::extract::BodyError;
+use web::extract::{BodyError, media_type};
 use web::response::Created;
 use wire::datasets::{BulkInsert, BulkInserted};
 use wire::paths::{self, IDEMPOTENCY_KEY_HEADER};
 
-use super::error::{CROWDED, Result, STALLED};
+use super::error::{CROWDED, STALLED};
 use super::headers::set_revision;
 use super::openapi::{WhichDataset, one_of};
 use super::{App, Caller, read_params};
-use crate::error::{BODY_BYTES_MAX, Invalid, OperationError};
+use crate::error::{BODY_BYTES_MAX, Invalid, OperationError, Result};
 use crate::insert::{Format, InsertBatch, PARQUET_MAGIC};
 use crate::key_limit::{KeyLimit, KeyPermit};
 
@@ -162,7 +162,7 @@ async fn insert_to_end(
                     // would wait for each other.
                     (limited.permit, limited.n_bytes) = (app.inserts.empty_permit(key), 0);
                 }
-                inserted => return Ok(inserted?),
+                inserted => return inserted,
             }
         }
     };
@@ -172,9 +172,7 @@ async fn insert_to_end(
 
 /// Returns the format of the body by its content type.
 fn parse_format(headers: &HeaderMap) -> Format {
-    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match kind.as_str() {
+    match media_type(headers).as_str() {
         "application/x-ndjson"
         | "application/ndjson"
         | "application/jsonl"
@@ -247,7 +245,7 @@ struct LimitedBody {
 async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
     let length_min = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if length_min > BODY_BYTES_MAX {
-        return Err(OperationError::TooLarge.into());
+        return Err(OperationError::TooLarge);
     }
     let mut limited = LimitedBody { bytes: Bytes::new(), permit, n_bytes: 0 };
     let mut parts = body.into_data_stream();
@@ -258,7 +256,7 @@ async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
         let part = part.map_err(|_| BodyError::Broken)?;
         let n_bytes = bytes.len() + part.len();
         if n_bytes > BODY_BYTES_MAX {
-            return Err(OperationError::TooLarge.into());
+            return Err(OperationError::TooLarge);
         }
         limited.reserve(n_bytes).await?;
         // Fast path for a body that arrives as a single part, as most small bodies do.

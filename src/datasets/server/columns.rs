@@ -10,10 +10,9 @@ use web::response::Created;
 use wire::datasets::{AddColumn, ColumnBody, Envelope, MessageBody, RenameColumn};
 use wire::paths;
 
-use super::error::Result;
 use super::openapi::WhichDataset;
 use super::{App, Caller, read_params, single_page};
-use crate::error::{Invalid, OperationError};
+use crate::error::{Invalid, OperationError, Result};
 use crate::query::params::{NO_DATASET, TWO_DATASETS};
 
 /// Lists the columns of a dataset, in their order.

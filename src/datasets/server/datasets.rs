@@ -18,10 +18,9 @@ use wire::paths;
 
 use super::bulk_download::InForm;
 use super::columns::dtype_of;
-use super::error::Result;
 use super::openapi::{CreateDatasets, CreatedDatasets, DatasetNumber, InBounds, PageOf};
 use super::{Caller, PathParams, read_params, single_page};
-use crate::error::{Invalid, OperationError};
+use crate::error::{Invalid, OperationError, Result};
 use crate::query::params::Params;
 use crate::query::{self};
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use accounts::AccountsError;
-use accounts::gate::{Exceeded, Refusal as Refused};
+use accounts::gate::Refusal as Refused;
 use axum::Json;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
@@ -14,10 +14,9 @@ use tracing::{error, warn};
 use tsdb::catalog::Refusal as NotAllowed;
 use tsdb::store::StoreError;
 use web::auth::NoKey;
-use web::extract::BodyError;
 use wire::error::{DatasetsError, KeyError};
 
-use crate::error::{Invalid, OperationError};
+use crate::error::OperationError;
 
 /// Seconds after which a caller that has reached a limit can retry.
 const RETRY_AFTER_SECONDS: u32 = 5;
@@ -51,72 +50,42 @@ const UNREACHABLE: &str = "the service's database cannot be reached now: the cha
 const READ_ONLY: &str =
     "this service is read-only: nothing was stored; send writes to a writable service";
 
-/// Result of a handler, with the error that becomes the response.
-pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
-
-/// Reason why a handler rejected a request or failed, which becomes the response.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ApiError {
-    #[error("API key could not be verified")]
-    Accounts(#[from] AccountsError),
-    #[error(transparent)]
-    Limited(Exceeded),
-    #[error(transparent)]
-    Body(#[from] BodyError),
-    #[error(transparent)]
-    Operation(#[from] OperationError),
-}
-
-impl From<Invalid> for ApiError {
-    fn from(error: Invalid) -> Self {
-        Self::Operation(error.into())
-    }
-}
-
-impl From<NoKey> for ApiError {
-    fn from(no_key: NoKey) -> Self {
-        match no_key {
-            NoKey::Missing => denied(StatusCode::UNAUTHORIZED, "Missing API key"),
-            _ => KEY_INVALID,
-        }
-    }
-}
-
-const fn denied(status: StatusCode, text: &'static str) -> ApiError {
-    ApiError::Operation(OperationError::Denied(status, text))
-}
-
 /// The API key of the request is malformed or unknown.
-pub(super) const KEY_INVALID: ApiError = denied(StatusCode::UNAUTHORIZED, "Invalid API key");
+pub(super) const KEY_INVALID: OperationError =
+    OperationError::denied(StatusCode::UNAUTHORIZED, "Invalid API key");
 /// No route exists for the path of the request.
-pub(super) const NO_PATH: ApiError = denied(StatusCode::NOT_FOUND, "path not found");
+pub(super) const NO_PATH: OperationError =
+    OperationError::denied(StatusCode::NOT_FOUND, "path not found");
 /// No route exists for the path of the request, which has no slash at the end.
-pub(super) const NO_SLASH: ApiError =
-    denied(StatusCode::NOT_FOUND, "path not found; a path of the API ends in a slash");
+pub(super) const NO_SLASH: OperationError = OperationError::denied(
+    StatusCode::NOT_FOUND,
+    "path not found; a path of the API ends in a slash",
+);
 /// The decoded path of the request is not valid UTF-8.
-pub(super) const PATH_NO_TEXT: ApiError =
-    denied(StatusCode::BAD_REQUEST, "path is not valid UTF-8");
+pub(super) const PATH_NO_TEXT: OperationError =
+    OperationError::denied(StatusCode::BAD_REQUEST, "path is not valid UTF-8");
 /// The route does not support the method of the request.
-pub(super) const NO_METHOD: ApiError = denied(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+pub(super) const NO_METHOD: OperationError =
+    OperationError::denied(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
 /// `If-Match` does not list the entity tag of the response.
-pub(super) const NOT_MATCHED: ApiError =
-    denied(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
+pub(super) const NOT_MATCHED: OperationError =
+    OperationError::denied(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
 /// The account has reached its limit of streams and waiting requests.
-pub(super) const STREAMS_FULL: ApiError = denied(
+pub(super) const STREAMS_FULL: OperationError = OperationError::denied(
     StatusCode::SERVICE_UNAVAILABLE,
     "too many streams and waiting requests of this account are open",
 );
 /// The caller accepts none of the supported content codings.
-pub(super) const NO_CODING: ApiError = denied(
+pub(super) const NO_CODING: OperationError = OperationError::denied(
     StatusCode::NOT_ACCEPTABLE,
     "responses are available with Accept-Encoding gzip, zstd or identity",
 );
 /// The next part of the body did not arrive in time.
-pub(super) const STALLED: ApiError =
-    denied(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
+pub(super) const STALLED: OperationError =
+    OperationError::denied(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
 /// Other bodies occupy all the memory for bodies.
-pub(super) const CROWDED: ApiError =
-    denied(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
+pub(super) const CROWDED: OperationError =
+    OperationError::denied(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
 
 /// Status, text and details of an error as the client receives them.
 struct Public {
@@ -131,33 +100,28 @@ impl Public {
     }
 }
 
-impl ApiError {
-    /// Returns the status and the text for the client, or `None` for an internal error.
-    fn public(&self) -> Option<Public> {
-        let store_error = causes(self).find_map(|error| error.downcast_ref());
-        if let Some(public) = store_error.and_then(store_failure) {
-            return Some(public);
-        }
-        let public = match self {
-            Self::Body(error) => Public::new(error.status(), error),
-            Self::Operation(error @ OperationError::Rows(refusals)) => {
-                let details = serde_json::to_value(refusals).ok();
-                Public { details, ..Public::new(StatusCode::BAD_REQUEST, error) }
-            }
-            Self::Operation(error) => Public::new(operation_status(error)?, error),
-            Self::Limited(exceeded) => Public::new(StatusCode::TOO_MANY_REQUESTS, exceeded),
-            Self::Accounts(error) => {
-                let is_unreachable = matches!(error, AccountsError::Unreachable(_));
-                if is_unreachable {
-                    error!(causes = causes_of(self), "{self}");
-                } else if !error.is_busy() && !matches!(error, AccountsError::Replaced) {
-                    return None;
-                }
-                Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
-            }
-        };
-        Some(public)
+/// Returns the status and the text for the client, or `None` for an internal error.
+fn public(error: &OperationError) -> Option<Public> {
+    let store_error = causes(error).find_map(|error| error.downcast_ref());
+    if let Some(public) = store_error.and_then(store_failure) {
+        return Some(public);
     }
+    Some(match error {
+        OperationError::Rows(refusals) => {
+            let details = serde_json::to_value(refusals).ok();
+            Public { details, ..Public::new(StatusCode::BAD_REQUEST, error) }
+        }
+        OperationError::Accounts(cause) => {
+            let is_unreachable = matches!(cause, AccountsError::Unreachable(_));
+            if is_unreachable {
+                error!(causes = causes_of(error), "{error}");
+            } else if !cause.is_busy() && !matches!(cause, AccountsError::Replaced) {
+                return None;
+            }
+            Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
+        }
+        error => Public::new(operation_status(error)?, error),
+    })
 }
 
 /// Returns the status and the text for a failure of the store, or `None` for an internal error.
@@ -202,25 +166,25 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
             StatusCode::NOT_FOUND
         }
         OperationError::Denied(status, _) => *status,
+        OperationError::Body(error) => error.status(),
+        OperationError::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
         OperationError::Invalid(_)
         | OperationError::Refused(NotAllowed::ColumnsFull | NotAllowed::Unstorable)
-        | OperationError::Rows(_)
-        | OperationError::Pruned { .. }
-        | OperationError::Malformed { .. } => StatusCode::BAD_REQUEST,
-        OperationError::Refused(_)
-        | OperationError::ColumnUsed { .. }
-        | OperationError::InProgress => StatusCode::CONFLICT,
+        | OperationError::Rows(_) => StatusCode::BAD_REQUEST,
+        OperationError::Refused(_) | OperationError::InProgress => StatusCode::CONFLICT,
         OperationError::Behind { .. } => StatusCode::SERVICE_UNAVAILABLE,
         OperationError::TooMany { .. }
         | OperationError::TooManyCells
         | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        OperationError::Store(_) | OperationError::Spool(_) => return None,
+        OperationError::Accounts(_) | OperationError::Store(_) | OperationError::Spool(_) => {
+            return None;
+        }
     })
 }
 
-impl IntoResponse for ApiError {
+impl IntoResponse for OperationError {
     fn into_response(self) -> Response {
-        let Some(Public { status, text, details }) = self.public() else {
+        let Some(Public { status, text, details }) = public(&self) else {
             error!(causes = causes_of(&self), "{self}");
             return refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error");
         };
@@ -229,9 +193,7 @@ impl IntoResponse for ApiError {
         }
         let mut response = body(status, &text, details);
         let retry_after = match self {
-            Self::Operation(OperationError::InProgress | OperationError::Behind { .. }) => {
-                Some(REPEAT_AFTER_SECONDS)
-            }
+            Self::InProgress | Self::Behind { .. } => Some(REPEAT_AFTER_SECONDS),
             _ => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER_SECONDS),
         };
         if let Some(seconds) = retry_after {
@@ -244,10 +206,12 @@ impl IntoResponse for ApiError {
 /// Converts a rejection by the gate to a response.
 pub(super) fn refused(refusal: Refused) -> Response {
     let error = match refusal {
-        Refused::NoKey(no_key) => no_key.into(),
-        Refused::KeyUnknown => KEY_INVALID,
-        Refused::Limited(exceeded) => ApiError::Limited(exceeded),
-        Refused::Failed(error) => ApiError::Accounts(error),
+        Refused::NoKey(NoKey::Missing) => {
+            OperationError::denied(StatusCode::UNAUTHORIZED, "Missing API key")
+        }
+        Refused::NoKey(_) | Refused::KeyUnknown => KEY_INVALID,
+        Refused::Limited(exceeded) => OperationError::Limited(exceeded),
+        Refused::Failed(error) => OperationError::Accounts(error),
     };
     error.into_response()
 }
@@ -290,17 +254,17 @@ mod tests {
     #[test]
     fn error_of_a_deleted_dataset_returns_404() {
         let gone = || StoreError::NoDataset { dataset: DatasetId::new(7).unwrap() };
-        let error = ApiError::Operation(OperationError::from(gone()));
+        let error = OperationError::from(gone());
         assert_eq!(error.into_response().status(), StatusCode::NOT_FOUND);
-        let error = ApiError::Operation(OperationError::Store(gone()));
+        let error = OperationError::Store(gone());
         assert_eq!(error.into_response().status(), StatusCode::NOT_FOUND);
-        let closed = ApiError::Operation(OperationError::Store(StoreError::Closed)).into_response();
+        let closed = OperationError::Store(StoreError::Closed).into_response();
         assert_ne!(closed.status(), StatusCode::NOT_FOUND);
     }
 
     #[test]
     fn write_to_a_read_only_service_is_rejected_with_retry_after() {
-        let error = ApiError::Operation(OperationError::Store(StoreError::ReadOnly));
+        let error = OperationError::Store(StoreError::ReadOnly);
         let response = error.into_response();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(response.headers().contains_key(RETRY_AFTER));
@@ -309,7 +273,7 @@ mod tests {
     #[test]
     fn repeated_request_in_progress_returns_409_with_retry_after() {
         let error = OperationError::from(StoreError::BatchStored);
-        let response = ApiError::Operation(error).into_response();
+        let response = error.into_response();
         assert_eq!(response.status(), StatusCode::CONFLICT);
         assert_eq!(response.headers()[RETRY_AFTER], "1");
     }

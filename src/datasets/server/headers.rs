@@ -22,8 +22,8 @@ use tracing::error;
 use web::middleware::Next;
 use wire::paths::REVISION_HEADER;
 
-use super::error::{ApiError, NO_CODING, NOT_MATCHED, Result, refusal};
-use crate::error::Invalid;
+use super::error::{NO_CODING, NOT_MATCHED, refusal};
+use crate::error::{Invalid, OperationError, Result};
 use crate::etag::{ETag, KnownETags};
 use crate::run_blocking;
 
@@ -55,7 +55,7 @@ impl Accepted {
 }
 
 impl<S: Sync> FromRequestParts<S> for Accepted {
-    type Rejection = ApiError;
+    type Rejection = OperationError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
         Ok(Self::from_headers(&parts.headers))
@@ -137,7 +137,7 @@ const REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
 pub(super) struct Seen(pub(super) Option<u64>);
 
 impl<S: Sync> FromRequestParts<S> for Seen {
-    type Rejection = ApiError;
+    type Rejection = OperationError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
         let Some(value) = parts.headers.get(REVISION) else { return Ok(Self(None)) };
@@ -160,7 +160,7 @@ pub(super) fn set_revision(mut response: Response, revision: u64) -> Response {
 pub(super) struct IfNoneMatch(pub(super) KnownETags);
 
 impl<S: Sync> FromRequestParts<S> for IfNoneMatch {
-    type Rejection = ApiError;
+    type Rejection = OperationError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
         let header = parts.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());

@@ -11,13 +11,12 @@ use utoipa::openapi::schema::Object;
 use wire::datasets::RowsDeleted;
 use wire::paths;
 
-use super::error::Result;
 use super::headers::{IfNoneMatch, Seen, not_modified, set_revision, set_tag};
 use super::openapi::{
     AtResolution, InBounds, InColumns, InExtras, PageBody, PageOf, SeenCommit, WhichDataset, one_of,
 };
 use super::{Caller, read_params};
-use crate::error::Invalid;
+use crate::error::{Invalid, Result};
 use crate::query::params::Params;
 use crate::query::{self, RowsQuery};
 use crate::read::{PageRequest, PageResponse, PageResponseBody, RowsPage};

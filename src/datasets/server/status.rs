@@ -12,9 +12,8 @@ use wire::datasets::HealthBody;
 use wire::paths::{self, DOCS, HEALTH, PORTAL};
 
 use super::App;
-use super::error::Result;
 use super::openapi::DESCRIPTION;
-use crate::error::OperationError;
+use crate::error::{OperationError, Result};
 
 /// True if the service also serves the portal.
 #[derive(Debug, Clone, Copy)]

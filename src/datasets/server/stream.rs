@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use accounts::gate::Admitted;
+use accounts::gate::{Admitted, StreamKey};
 use axum::Extension;
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -10,21 +10,20 @@ use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures::stream;
-use model::key::{ApiKey, KeyId};
+use model::key::KeyId;
 use model::timestamp::Timestamp;
 use task::causes::chain;
 use tokio::select;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tracing::{error, warn};
 use tsdb::catalog::DatasetRef;
-use web::auth::NoKey;
 use wire::datasets::{Connected, EVENT_CONNECTED, EVENT_END, EVENT_HEARTBEAT, End, Heartbeat};
 use wire::paths;
 
-use super::error::{Result, STREAMS_FULL};
+use super::error::STREAMS_FULL;
 use super::openapi::{InColumns, KeyInQuery, WhichDataset};
 use super::{App, Caller, HEARTBEAT_EVERY, read_params};
-use crate::error::Invalid;
+use crate::error::{Invalid, Result};
 use crate::follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event};
 
 /// Parameter with the key on the paths that allow it, since a browser's `EventSource` cannot send
@@ -62,23 +61,20 @@ const RETRY: &[u8] = b"retry: 3000\n\n";
         content_type = "text/event-stream")))]
 pub(super) async fn get(
     Caller { app, key: caller }: Caller,
-    Extension(Admitted(verified)): Extension<Admitted>,
+    Extension(admitted): Extension<Admitted>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response> {
     let params = read_params(&uri)?;
-    let key = match params.get(KEY_PARAM) {
-        None => web::auth::api_key(&headers)?,
-        Some(text) => text.parse().map_err(NoKey::Unreadable)?,
-    };
     let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
     let last = header.filter(|id| !id.is_empty()).or_else(|| params.get(LAST_EVENT_ID_PARAM));
     let from = last.map_or(FollowFrom::Newest, |last| FollowFrom::After(Cursor::parse(last)));
     let changes = params.get(CHANGES_PARAM).map_or(Ok(false), str::parse);
     let changes = changes.map_err(|_| Invalid::from("changes must be true or false"))?;
-    let permit = app.streams.take(&verified).ok_or(STREAMS_FULL)?;
+    let permit = app.streams.take(&admitted.key).ok_or(STREAMS_FULL)?;
     let (dataset, columns) = (params.dataset()?, params.columns()?);
     let follow = app.datasets.follow(caller, dataset, columns, changes, from).await?;
+    let key = StreamKey::new(app.gate.keys(), &admitted);
     let events = (Events::new(follow, caller, key, app), permit);
     let body = stream::unfold(events, async |(mut events, permit)| {
         let bytes = events.next().await?;
@@ -102,14 +98,12 @@ struct Events {
     follow: FollowStream,
     heartbeats: Interval,
     caller: KeyId,
-    key: ApiKey,
-    /// True if the key is verified before rows are sent, not only at heartbeats.
-    verifies_rows: bool,
+    key: StreamKey,
     app: App,
 }
 
 impl Events {
-    fn new(follow: FollowStream, caller: KeyId, key: ApiKey, app: App) -> Self {
+    fn new(follow: FollowStream, caller: KeyId, key: StreamKey, app: App) -> Self {
         let connected = Connected {
             dataset_id: follow.dataset.get(),
             message: "Connected to real-time stream".to_owned(),
@@ -121,16 +115,7 @@ impl Events {
         first.extend_from_slice(RETRY);
         let mut heartbeats = interval_at(Instant::now() + HEARTBEAT_EVERY, HEARTBEAT_EVERY);
         heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self {
-            first: Some(first.into()),
-            has_ended: false,
-            follow,
-            heartbeats,
-            caller,
-            key,
-            verifies_rows: true,
-            app,
-        }
+        Self { first: Some(first.into()), has_ended: false, follow, heartbeats, caller, key, app }
     }
 
     /// Returns the next bytes to send. Returns `None` after the event with the reason for closing the
@@ -172,9 +157,7 @@ impl Events {
             }
             rows = self.follow.next() => match rows {
                 Ok(Some(rows)) => {
-                    if self.verifies_rows {
-                        self.verify_key().await?;
-                    }
+                    self.verify_key().await?;
                     Ok(rows)
                 }
                 Ok(None) => Err(NO_ACCESS.to_owned()),
@@ -196,14 +179,11 @@ impl Events {
         }
     }
 
-    /// Checks that the key was not revoked. If the accounts cannot be read at the moment, the stream
-    /// remains open, and rows are sent without a check until the next heartbeat.
+    /// Checks that the key was not revoked.
     ///
     /// # Errors
     /// The reason for closing the stream.
     async fn verify_key(&mut self) -> Result<(), String> {
-        let verified = self.app.gate.keys().verify(&self.key).await;
-        self.verifies_rows = verified.is_ok();
-        if matches!(verified, Ok(None)) { Err("the key is revoked".to_owned()) } else { Ok(()) }
+        if self.key.is_valid().await { Ok(()) } else { Err("the key is revoked".to_owned()) }
     }
 }

@@ -10,10 +10,9 @@ use tsdb::catalog::{DatasetRef, Tag};
 use wire::datasets::{Envelope, HolderBody, MessageBody, TagBody, TagName};
 use wire::paths;
 
-use super::error::Result;
 use super::openapi::{DatasetNumber, NamedTag};
 use super::{Caller, PathParams, added_response, single_page};
-use crate::error::OperationError;
+use crate::error::{OperationError, Result};
 
 /// Acquires a public tag, whose datasets become visible to the key.
 ///

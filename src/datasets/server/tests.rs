@@ -105,12 +105,27 @@ impl Service {
         service
     }
 
+    /// Creates a dataset of the owner.
+    async fn create(&self, name: &str, columns: &Value) {
+        let new = json!({"name": name, "columns": columns});
+        assert_eq!(self.post(&self.owner, "/api/datasets/", &new).await.0, 201);
+    }
+
     /// Inserts rows into dataset 1.
     async fn insert(&self, rows: Vec<Value>) {
         let n_rows = rows.len();
+        assert_eq!(self.try_insert(&json!(rows)).await, (201, json!({"inserted": n_rows})));
+    }
+
+    /// Sends rows to dataset 1. Returns the response.
+    async fn try_insert(&self, rows: &Value) -> (u16, Value) {
         let body = json!({"dataset": 1, "rows": rows});
-        let answer = self.post(&self.owner, "/api/rows/bulk_insert/", &body).await;
-        assert_eq!(answer, (201, json!({"inserted": n_rows})));
+        self.post(&self.owner, "/api/rows/bulk_insert/", &body).await
+    }
+
+    /// Returns the first page of the rows of dataset 1.
+    async fn rows(&self) -> Value {
+        self.get(&self.owner, "/api/rows/?dataset=1").await.1
     }
 
     async fn send(&self, key: &str, method: &str, path: &str, body: Body) -> Response {
@@ -208,9 +223,8 @@ async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_spac
     let service = Service::with_bars(1).await;
     let store = &service.app.datasets.store;
     store.limit_pages(1).await.unwrap();
-    let rows: Vec<_> = (0..20_000).map(bar).collect();
-    let body = json!({"dataset": 1, "rows": rows});
-    let (status, answer) = service.post(&service.owner, "/api/rows/bulk_insert/", &body).await;
+    let rows: Value = (0..20_000).map(bar).collect();
+    let (status, answer) = service.try_insert(&rows).await;
     assert_eq!(status, 507, "{answer}");
     let text = answer["error"].as_str().unwrap();
     assert!(text.contains("disk is full") && text.ends_with(": insufficient storage"), "{text}");
@@ -218,8 +232,7 @@ async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_spac
     // Now there is space for a small insert, but not for an insert as large as the rejected one. Until
     // there is, the service remains unhealthy.
     store.limit_pages(150).await.unwrap();
-    let little = json!({"dataset": 1, "rows": [bar(20_000)]});
-    assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &little).await.0, 201);
+    service.insert(vec![bar(20_000)]).await;
     for _ in 0..3 {
         let (status, health) = service.get("", "/health").await;
         assert_eq!((status, &health["database"]), (507, &json!("full")), "{health}");
@@ -230,7 +243,7 @@ async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_spac
         answer => Err(answer),
     };
     task::wait::until(Duration::from_mins(1), healthy).await.unwrap();
-    assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &body).await.0, 201);
+    assert_eq!(service.try_insert(&rows).await.0, 201);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ pub(crate) const ABSENT: [&str; 15] = [
 const DASHES: [&str; 4] = ["-", "--", "–", "—"];
 
 /// A float of at least this size, which is 2^53, can be the rounded value of another whole number.
-const INEXACT_FROM: f64 = 9_007_199_254_740_992.0;
+pub(super) const INEXACT_FROM: f64 = 9_007_199_254_740_992.0;
 
 /// End of the range of 64-bit integers, which is 2^63.
 const INTEGER_END: f64 = 9_223_372_036_854_775_808.0;

@@ -25,18 +25,18 @@ type TakeMember<'a> = &'a mut dyn FnMut(&str, Cell<'_>);
 pub fn members(object: &[u8], take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<(), String> {
     // The members that services add may precede `values`, so the text is searched for `values` first.
     let skips_added = has_values(object);
-    read_row(&mut serde_json::Deserializer::from_slice(object), skips_added, take)
+    read_row(&mut serde_json::Deserializer::from_slice(object), skips_added, take).map(drop)
 }
 
 /// Passes the members of a row's object to `take` like [`members`], but includes the members that
-/// services add.
+/// services add. Returns the number of members of the object itself, in which `values` counts as one.
 ///
 /// This function is not inlined, since the whole parser must be compiled in one unit: see
 /// `codegen-units` in the workspace's `Cargo.toml`.
 ///
 /// # Errors
 /// Description of the syntax error.
-pub fn all_members(object: &str, take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<(), String> {
+pub fn all_members(object: &str, take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<usize, String> {
     read_row(&mut serde_json::Deserializer::from_str(object), false, take)
 }
 
@@ -54,9 +54,9 @@ fn read_row<'de>(
     json: &mut serde_json::Deserializer<impl serde_json::de::Read<'de>>,
     skips_added: bool,
     take: TakeMember<'_>,
-) -> Result<(), String> {
+) -> Result<usize, String> {
     let members = Members { take, level: Level::Row { skips_added } };
-    let read = members.deserialize(&mut *json).and_then(|()| json.end());
+    let read = members.deserialize(&mut *json).and_then(|n| json.end().map(|()| n));
     read.map_err(|error| describe_error(&error))
 }
 
@@ -79,7 +79,7 @@ fn describe_error(error: &serde_json::Error) -> String {
     text.get(..end).unwrap_or(&text).to_owned()
 }
 
-/// Passes the members of an object to a callback.
+/// Passes the members of an object to a callback, and returns their number.
 struct Members<'a> {
     /// Called for each member, in order.
     take: TakeMember<'a>,
@@ -99,21 +99,22 @@ enum Level {
 }
 
 impl<'de> DeserializeSeed<'de> for Members<'_> {
-    type Value = ();
+    type Value = usize;
 
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<usize, D::Error> {
         json.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for Members<'_> {
-    type Value = ();
+    type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with the values of a row")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<usize, A::Error> {
+        let mut n_members = 0;
         while let Some(name) = map.next_key_seed(Name)? {
             match self.level {
                 Level::Row { skips_added: true } if ADDED.contains(&&*name) => {
@@ -124,8 +125,9 @@ impl<'de> Visitor<'de> for Members<'_> {
                     map.next_value_seed(Value { name: &name, take: &mut *self.take, has_values })?;
                 }
             }
+            n_members += 1;
         }
-        Ok(())
+        Ok(n_members)
     }
 }
 
@@ -242,7 +244,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         if self.has_values {
-            return Members { take: self.take, level: Level::Values }.visit_map(map);
+            return Members { take: self.take, level: Level::Values }.visit_map(map).map(drop);
         }
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         (self.take)(self.name, Cell::Unfit("value is an object, which columns do not support"));

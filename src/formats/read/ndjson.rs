@@ -3,17 +3,13 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read};
 
-use super::cell::Cell;
+use super::cell::{Cell, INEXACT_FROM};
 use super::number_text::{Decimal, is_rounded_integer};
 use super::source::{BYTE_ORDER_MARK, Position};
 use super::{BadRow, FileError, Place, Record, Stop, Take, json};
 
 /// Maximum length of a row, twenty times the length of a row with a thousand columns.
 pub(super) const ROW_BYTES_MAX: u64 = 1024 * 1024;
-
-/// The parser returns whole numbers beyond 64 bits, and with a fraction, as floats. A float of at least
-/// this size, which is 2^53, may have lost digits.
-const LARGE_FROM: f64 = 9_007_199_254_740_992.0;
 
 /// Text with JSON and the position in it.
 pub(super) struct JsonText {
@@ -148,9 +144,10 @@ impl Objects {
     }
 }
 
-/// Returns true if the parser may have rounded the value.
+/// Returns true if the parser may have rounded the value. The parser returns whole numbers beyond 64 bits,
+/// and with a fraction, as floats.
 pub(super) fn is_large(cell: Cell<'_>) -> bool {
-    matches!(cell, Cell::Float(number) if number.abs() >= LARGE_FROM)
+    matches!(cell, Cell::Float(number) if number.abs() >= INEXACT_FROM)
 }
 
 /// Checks that the parser has not rounded a whole number of a row.
@@ -179,7 +176,7 @@ fn not_a_number(row: &[u8]) -> Option<String> {
 fn rounded_integer(row: &[u8]) -> Option<String> {
     let is_rounded = |text: &String| {
         let number: f64 = text.parse().unwrap_or(0.0);
-        number.abs() >= LARGE_FROM && is_rounded_integer(text, number, Decimal::Point)
+        number.abs() >= INEXACT_FROM && is_rounded_integer(text, number, Decimal::Point)
     };
     find_bare(row, u8::is_ascii_digit, is_rounded)
 }

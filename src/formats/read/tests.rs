@@ -515,7 +515,7 @@ fn compressed_files_are_read_and_resumed() {
     ];
     for name in ["a.csv.gz", "a.csv.zst", "a.csv.bz2", "a.csv.xz", "a.zip", "stored.zip"] {
         let path = data.join(name);
-        let format = Format::of_file(&path).unwrap();
+        let format = Format::of_file(&path).unwrap().unwrap();
         let options = ReadOptions::new(format);
         assert_eq!(
             all(&path, options, sniffed_mapping(&path, options), Place::default()),

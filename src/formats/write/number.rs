@@ -1,8 +1,7 @@
 //! Renders numbers and timestamps as the upstream program, written in Go, does, as parts of a
 //! [`text`](super::text).
 
-use std::io::Write as _;
-
+use model::row::float_text;
 use model::timestamp::Timestamp;
 
 use super::text::{Phrase, put, put_in, put_with};
@@ -27,12 +26,6 @@ const WHOLE: f64 = 4_503_599_627_370_496.0;
 
 /// Whole floats below this limit are converted to integers exactly.
 const WHOLE_BELOW: f64 = 1e15;
-
-/// Minimum number that Go writes with an exponent.
-const EXPONENT_FROM: f64 = 1e21;
-
-/// Go writes smaller numbers with an exponent.
-const EXPONENT_BELOW: f64 = 1e-6;
 
 /// For smaller numbers, the fast path would write an exponent where Go does not.
 const FAST_FROM: f64 = 1e-5;
@@ -143,17 +136,7 @@ fn put_long(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
 #[cold]
 fn put_rare(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     let number = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
-    let size = number.abs();
-    put_with(to, at, |to| {
-        // Writing a number to memory cannot fail.
-        if size == 0.0 || (EXPONENT_BELOW..EXPONENT_FROM).contains(&size) {
-            write!(to, "{number}").unwrap_or_default();
-        } else {
-            let text = format!("{number:e}");
-            let text = if size >= EXPONENT_FROM { text.replace('e', "e+") } else { text };
-            to.extend_from_slice(text.as_bytes());
-        }
-    })
+    put_with(to, at, |to| to.extend_from_slice(float_text(number).as_bytes()))
 }
 
 /// Writes a whole number.

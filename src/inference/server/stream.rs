@@ -11,19 +11,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::Verified;
-use accounts::gate::{Admitted, StreamPermit};
+use accounts::gate::{Admitted, StreamKey, StreamPermit};
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
 use futures::stream::{self, unfold};
-use model::key::ApiKey;
 use model::topic::{BlockHeight, TopicId};
 use tokio::select;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
-use web::auth::api_key;
 use web::metrics::RaisedGauge;
 use wire::inference::LatestBundle;
 use wire::paths;
@@ -42,7 +40,7 @@ pub(super) type Permits = (OwnedSemaphorePermit, StreamPermit);
 /// State of an open stream.
 struct StreamReader {
     service: App,
-    key: ApiKey,
+    key: StreamKey,
     topic: TopicId,
     news: watch::Receiver<News>,
     /// Missed bundles that are still to be sent, oldest first.
@@ -64,13 +62,13 @@ struct StreamReader {
     responses((status = 200, description = "Events",
         body = String, content_type = "text/event-stream")))]
 pub(super) async fn get(
-    Extension(Admitted(verified)): Extension<Admitted>,
+    Extension(admitted): Extension<Admitted>,
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response> {
     let (topic, service) = (params.topic()?.id, params.service);
-    let permits = admit_stream(&service, &verified)?;
-    let key = api_key(&headers).map_err(|_| ApiError::unknown_key())?;
+    let permits = admit_stream(&service, &admitted.key)?;
+    let key = StreamKey::new(&service.keys, &admitted);
     let mut news = service.inference.news();
     news.mark_changed();
     let open = service.inference.shared.metrics.raise(metrics::STREAMS);
@@ -140,9 +138,7 @@ impl StreamReader {
     /// Returns the next event or comment, or `None` if the key is no longer valid or the service stops.
     async fn next(&mut self) -> Option<Pieces> {
         let event = self.wait().await?;
-        // If the accounts cannot be read at the moment, the stream remains open.
-        let verified = self.service.keys.verify(&self.key).await;
-        (!matches!(verified, Ok(None))).then_some(event)
+        self.key.is_valid().await.then_some(event)
     }
 
     /// Waits for the next event. Returns a comment after 15 seconds without an event, and `None` when

@@ -231,7 +231,7 @@ enum FilePart {
         (String = "application/x-ndjson"), (Vec<u8> = "application/vnd.apache.parquet"),
         (Vec<u8> = "application/vnd.apache.arrow.stream")))))]
 pub(super) async fn epochs(
-    Extension(Admitted(key)): Extension<Admitted>,
+    Extension(Admitted { key, .. }): Extension<Admitted>,
     params: Params,
 ) -> Result<Response> {
     let topic = params.topic_id()?;

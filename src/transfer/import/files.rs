@@ -85,20 +85,26 @@ pub(super) fn find_files(
     for path in paths {
         if path.is_dir() {
             let before = files.len();
-            walk(path, 0, &mut files)?;
+            walk(path, 0, format, &mut files)?;
             if files.len() == before {
                 bail!("no .csv, .ndjson or .parquet files in {}", path.display());
             }
         } else {
-            files.push(path.clone());
+            files.push((path.clone(), format));
         }
     }
     // The asterisk stands for the values of the field, which are only known after the files were read.
     let split = split_by.map(|field| (field, "*"));
-    files.into_iter().map(|path| describe_file(path, dataset, format, split)).collect()
+    files.into_iter().map(|(path, format)| describe_file(path, dataset, format, split)).collect()
 }
 
-fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+/// Adds the files of `folder` whose formats are known. They have the format `format` if it is given.
+fn walk(
+    folder: &Path,
+    depth: usize,
+    format: Option<Format>,
+    files: &mut Vec<(PathBuf, Option<Format>)>,
+) -> anyhow::Result<()> {
     let failed = || format!("cannot read directory {}", folder.display());
     if depth > DEPTH_MAX {
         bail!("{}: directories are nested too deeply", folder.display());
@@ -109,9 +115,11 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result
     paths.sort();
     for path in paths {
         if path.is_dir() {
-            walk(&path, depth + 1, files)?;
-        } else if !is_hidden(&path) && Format::of_file(&path).is_some() {
-            files.push(path);
+            walk(&path, depth + 1, format, files)?;
+        } else if !is_hidden(&path)
+            && let Ok(Some(found)) = Format::of_file(&path)
+        {
+            files.push((path, format.or(Some(found))));
         }
     }
     Ok(())
@@ -162,9 +170,8 @@ fn describe_file(
     split: Option<(&str, &str)>,
 ) -> anyhow::Result<ImportFile> {
     let shown = path.display();
-    let format = format.or_else(|| Format::of_file(&path));
-    let Some(format) = format else {
-        read::check_archive(&path).with_context(|| format!("cannot import {shown}"))?;
+    let format = format.map_or_else(|| Format::of_file(&path), |format| Ok(Some(format)));
+    let Some(format) = format.with_context(|| format!("cannot import {shown}"))? else {
         bail!("unknown format of {shown}\nhint: pass --format csv, ndjson or parquet")
     };
     let mut parts = parts(&path);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
-use web::extract::{self, BodyError};
+use web::extract::{self, BodyError, media_type};
 
 use super::BODY_BYTES_MAX;
 use super::error::RestError;
@@ -58,13 +58,6 @@ fn n_kib(headers: &HeaderMap) -> u32 {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let length = length.and_then(|text| text.parse::<usize>().ok()).unwrap_or(BODY_BYTES_MAX);
     u32::try_from(length.min(BODY_BYTES_MAX).div_ceil(1024)).unwrap_or(u32::MAX)
-}
-
-/// Returns the media type of a body, in lower case.
-pub(super) fn media_type(headers: &HeaderMap) -> String {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let kind = value.and_then(|text| text.split(';').next()).unwrap_or_default();
-    kind.trim().to_ascii_lowercase()
 }
 
 /// Parses a request. As in existing heads, a field that is null counts as omitted.

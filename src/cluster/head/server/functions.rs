@@ -18,7 +18,6 @@ use wire::paths;
 
 use super::super::order::{parsed, subgroup};
 use super::auth::is_by_operator;
-use super::bodies::media_type;
 use super::error::RestError;
 use super::{Rest, respond};
 use crate::head::Head;
@@ -62,7 +61,7 @@ pub(super) async fn upload(
     let method = Some(method).filter(|method| !method.is_empty());
     let method = method.map(|method| method.parse::<Method>()).transpose();
     let method = method.map_err(|error| invalid(format!("method: {error}")))?;
-    let kind = media_type(request.headers());
+    let kind = extract::media_type(request.headers());
     let _permit = head.upload_permit().ok_or(RestError::TOO_MANY_UPLOADS)?;
     // The time is enough for 260 MiB at 10 Mbit/s.
     let bytes = timeout(Duration::from_mins(4), extract::bytes(request)).await;

@@ -30,7 +30,7 @@ async fn late_rows_and_corrections_update_buckets_immediately() {
         let bucket = bucket(&service, resolution).await;
         assert_eq!((&bucket["high"], &bucket["count"]), (&json!(99), &json!(3)));
     }
-    let (_, body) = service.get(&service.reader, "/api/rows/?dataset=1").await;
+    let body = service.rows().await;
     assert_eq!((&body["count"], &body["results"][2]["values"]["high"]), (&json!(3), &json!(99)));
 }
 
@@ -97,8 +97,7 @@ async fn batch_with_an_invalid_row_is_not_stored() {
     let service = Service::with_bars(1).await;
     let rows =
         json!([bar(1), {"timestamp": timestamp_of(2), "values": {"nothing": 1, "open": "high"}}]);
-    let body = json!({"dataset": 1, "rows": rows});
-    let answer = service.post(&service.owner, PATH, &body).await;
+    let answer = service.try_insert(&rows).await;
     let want = json!({
         "details": {"total": 1, "rows": [
             {"row": 1, "column": "nothing", "reason": "there is no such column"},
@@ -107,10 +106,10 @@ async fn batch_with_an_invalid_row_is_not_stored() {
         "error": "rows do not fit the dataset: bad request",
     });
     assert_eq!(answer, (400, want));
-    let body = json!({"dataset": 1, "rows": [bar(1), {"timestamp": "noon", "values": {}}]});
-    let (status, answer) = service.post(&service.owner, PATH, &body).await;
+    let rows = json!([bar(1), {"timestamp": "noon", "values": {}}]);
+    let (status, answer) = service.try_insert(&rows).await;
     assert_eq!((status, &answer["details"]["rows"][0]["row"]), (400, &json!(1)));
-    assert_eq!(service.get(&service.reader, "/api/rows/?dataset=1").await.1["count"], 1);
+    assert_eq!(service.rows().await["count"], 1);
 }
 
 #[tokio::test]
@@ -127,19 +126,11 @@ async fn only_the_owner_can_insert_rows() {
 #[tokio::test]
 async fn row_without_values_does_not_erase_the_stored_row() {
     let service = Service::with_bars(1).await;
-    let insert = async |row: Value| {
-        let body = json!({"dataset": 1, "rows": [row]});
-        service.post(&service.owner, PATH, &body).await.0
-    };
     let at = timestamp_of(0);
-    let stored = async || {
-        let (_, page) = service.get(&service.owner, "/api/rows/?dataset=1").await;
-        page["results"][0]["values"]["close"].clone()
-    };
-    assert_eq!(insert(json!({"timestamp": at})).await, 400);
-    assert_eq!(stored().await, json!(0.5));
-    assert_eq!(insert(json!({"timestamp": at, "values": {}})).await, 201);
-    assert_eq!(stored().await, Value::Null);
+    assert_eq!(service.try_insert(&json!([{"timestamp": at}])).await.0, 400);
+    assert_eq!(service.rows().await["results"][0]["values"]["close"], 0.5);
+    service.insert(vec![json!({"timestamp": at, "values": {}})]).await;
+    assert_eq!(service.rows().await["results"][0]["values"]["close"], Value::Null);
 }
 
 #[tokio::test]
@@ -158,7 +149,7 @@ async fn body_and_query_must_name_the_same_dataset() {
     let nowhere = json!({"rows": [bar(0)]});
     let want = refusal("one of dataset or dataset_name is required: bad request");
     assert_eq!(service.post(&service.owner, PATH, &nowhere).await, (400, want));
-    service.post(&service.owner, "/api/datasets/", &json!({"name": "other"})).await;
+    service.create("other", &json!([])).await;
     let answer = service.post(&service.owner, &format!("{PATH}?dataset=2"), &body).await;
     assert_eq!(answer.0, 400, "{answer:?}");
 }
@@ -166,10 +157,10 @@ async fn body_and_query_must_name_the_same_dataset() {
 #[tokio::test]
 async fn rejected_first_rows_create_no_columns() {
     let service = Service::start().await;
-    service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
+    service.create("bare", &json!([])).await;
     let row = |minute, value| json!({"timestamp": timestamp_of(minute), "values": {"load": value}});
-    let body = json!({"dataset": 1, "rows": [row(0, json!(3)), row(1, json!("high"))]});
-    let (status, answer) = service.post(&service.owner, PATH, &body).await;
+    let rows = json!([row(0, json!(3)), row(1, json!("high"))]);
+    let (status, answer) = service.try_insert(&rows).await;
     assert_eq!((status, &answer["details"]["rows"][0]["row"]), (400, &json!(1)));
     let columns = "/api/columns/?dataset=1";
     assert_eq!(service.get(&service.owner, columns).await.1["count"], 0);
@@ -192,7 +183,7 @@ async fn insert_waits_until_memory_for_its_body_is_free() {
     let insert = service.insert(vec![bar(0)]);
     tokio::pin!(insert);
     assert!(futures::poll!(&mut insert).is_pending());
-    assert_eq!(service.get(&service.reader, "/api/rows/?dataset=1").await.1["count"], 0);
+    assert_eq!(service.rows().await["count"], 0);
     assert!(futures::poll!(&mut insert).is_pending());
     drop(one);
     insert.await;
@@ -210,7 +201,7 @@ async fn memory_for_inserts_is_limited_per_key_without_affecting_other_keys() {
     assert_eq!(service.post(&service.reader, PATH, &body).await.0, 201);
     assert!(futures::poll!(&mut own).is_pending());
     tokio::time::pause();
-    let crowded = service.post(&service.owner, PATH, &json!({"dataset": 1, "rows": []})).await;
+    let crowded = service.try_insert(&json!([])).await;
     assert_eq!(crowded, (503, refusal("too many rows are being inserted: unavailable")));
 }
 
@@ -274,13 +265,11 @@ async fn highly_compressed_body_is_accepted_up_to_the_maximum_length() {
 async fn too_late_and_too_long_rows_are_rejected_with_a_reason() {
     let service = Service::start().await;
     let columns = ["a", "b"].map(|name| json!({"name": name, "dtype": "string"}));
-    let body = json!({"name": "texts", "columns": columns});
-    assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
+    service.create("texts", &json!(columns)).await;
     let check = async |timestamp: &str, n_bytes: usize, want: Option<&str>| {
         let text = "x".repeat(n_bytes);
         let row = json!({"timestamp": timestamp, "values": {"a": text, "b": text}});
-        let body = json!({"dataset": 1, "rows": [row]});
-        let (_, answer) = service.post(&service.owner, PATH, &body).await;
+        let (_, answer) = service.try_insert(&json!([row])).await;
         let reason = answer["details"]["rows"][0]["reason"].as_str();
         assert_eq!(reason, want, "{timestamp} {answer}");
     };
@@ -296,14 +285,21 @@ async fn too_late_and_too_long_rows_are_rejected_with_a_reason() {
 #[tokio::test]
 async fn first_rows_create_the_columns_of_an_empty_dataset() {
     let service = Service::start().await;
-    service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
+    service.create("bare", &json!([])).await;
     let row = json!({"timestamp": timestamp_of(0), "values": {"load": 3, "host": "a", "up": true, "gone": null}});
     service.insert(vec![row]).await;
-    let (_, body) = service.get(&service.owner, "/api/rows/?dataset=1").await;
+    let body = service.rows().await;
     assert_eq!(body["results"][0]["values"], json!({"host": "a", "load": 3, "up": true}));
     let (_, body) = service.get(&service.owner, "/api/rows/?dataset=1&resolution=5m").await;
     let bucket = &body["results"][0];
     assert_eq!((&bucket["close"], &bucket["volume"]), (&json!(3), &json!(0)));
+}
+
+/// Compresses `text` with gzip.
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
 }
 
 /// Sends a body to dataset 1, with these headers.
@@ -337,10 +333,8 @@ async fn rows_are_accepted_as_ndjson_and_csv_and_compressed() {
     assert_eq!(again, (201, json!({"inserted": 2})), "a batch sent again does no harm");
     let csv = format!("timestamp,open\r\n{},2.5\r\n", timestamp_of(2));
     assert_eq!(send(&service, "?dataset=1", &[CSV], csv.into_bytes()).await.0, 201);
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    io::Write::write_all(&mut gzip, line(3).as_bytes()).unwrap();
     let headers = [NDJSON, ("Content-Encoding", "gzip")];
-    assert_eq!(send(&service, "?dataset=1", &headers, gzip.finish().unwrap()).await.0, 201);
+    assert_eq!(send(&service, "?dataset=1", &headers, gzip(&line(3))).await.0, 201);
     let zstd =
         zstd::encode_all(format!("timestamp,open\n{},4.5", timestamp_of(4)).as_bytes(), 1).unwrap();
     let headers = [CSV, ("Content-Encoding", "zstd")];
@@ -348,14 +342,10 @@ async fn rows_are_accepted_as_ndjson_and_csv_and_compressed() {
     let rows = json!([bar(5)]);
     let json = json!({"rows": rows}).to_string().into_bytes();
     assert_eq!(send(&service, "?dataset_name=btc", &[], json).await.0, 201);
-    let (_, body) = service.get(&service.reader, "/api/rows/?dataset=1").await;
-    let opens: Vec<_> = body["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["values"]["open"].clone())
-        .collect();
-    assert_eq!(json!(opens), json!([0.5, 1.5, 2.5, 3.5, 4.5, 5]));
+    let body = service.rows().await;
+    let rows = body["results"].as_array().unwrap().iter();
+    let opens: Vec<_> = rows.map(|row| row["values"]["open"].as_f64().unwrap()).collect();
+    assert_eq!(opens, [0.5, 1.5, 2.5, 3.5, 4.5, 5.0]);
 }
 
 #[tokio::test]
@@ -384,7 +374,7 @@ async fn parquet_is_detected_by_content_type_or_first_bytes() {
     let path = "/api/rows/bulk_download/?dataset=1&output=parquet";
     let download = service.send(&service.owner, "GET", path, Body::empty()).await;
     let file = to_bytes(download.into_body(), usize::MAX).await.unwrap().to_vec();
-    service.post(&service.owner, "/api/datasets/", &json!({"name": "copy"})).await;
+    service.create("copy", &json!([])).await;
     let parquet = ("Content-Type", "application/vnd.apache.parquet");
     for headers in [&[][..], &[parquet]] {
         let answer = send(&service, "?dataset=2", headers, file.clone()).await;
@@ -412,17 +402,12 @@ async fn parquet_is_detected_by_content_type_or_first_bytes() {
 #[tokio::test]
 async fn concurrent_inserts_of_first_rows_create_columns_once() {
     let service = Service::start().await;
-    service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
-    let body = |minute: usize, name: &str| json!({"dataset": 1, "rows": [{"timestamp": timestamp_of(minute), "values": {name: 1}}]});
-    let (a, b) = (body(0, "load"), body(1, "load"));
-    let both = futures::join!(
-        service.post(&service.owner, PATH, &a),
-        service.post(&service.owner, PATH, &b),
-    );
-    assert_eq!((both.0.0, both.1.0), (201, 201), "{both:?}");
+    service.create("bare", &json!([])).await;
+    let row = |minute| json!({"timestamp": timestamp_of(minute), "values": {"load": 1}});
+    futures::join!(service.insert(vec![row(0)]), service.insert(vec![row(1)]));
     let columns = "/api/columns/?dataset=1";
     assert_eq!(service.get(&service.owner, columns).await.1["count"], 1);
-    assert_eq!(service.get(&service.owner, "/api/rows/?dataset=1").await.1["count"], 2);
+    assert_eq!(service.rows().await["count"], 2);
 }
 
 /// Inserts bars of these minutes into dataset 1 with an idempotency key.
@@ -449,7 +434,7 @@ async fn request_with_an_idempotency_key_is_stored_once() {
     }
     let service = service.restart().await;
     assert_eq!(insert_named(&service, "a-1", &[0, 1]).await, stored_response(2, 1));
-    let (_, page) = service.get(&service.reader, "/api/rows/?dataset=1").await;
+    let page = service.rows().await;
     let last = page["results"].as_array().unwrap().last().unwrap();
     assert_eq!(last["values"]["high"], 99, "what came later stays");
 
@@ -498,7 +483,7 @@ async fn concurrent_identical_requests_are_stored_once() {
 #[tokio::test]
 async fn repeated_insert_of_first_rows_with_an_idempotency_key_is_stored_once() {
     let service = Service::start().await;
-    service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
+    service.create("bare", &json!([])).await;
     for _ in 0..2 {
         assert_eq!(insert_named(&service, "first", &[0, 1]).await, stored_response(2, 1));
     }
@@ -521,12 +506,7 @@ async fn invalid_idempotency_key_is_rejected() {
 #[tokio::test]
 async fn oversized_header_in_a_compressed_body_is_rejected_early() {
     let service = Service::with_bars(0).await;
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    io::Write::write_all(&mut gzip, b"timestamp").unwrap();
-    for _ in 0..20_000 {
-        io::Write::write_all(&mut gzip, ",a".repeat(1000).as_bytes()).unwrap();
-    }
-    let body = gzip.finish().unwrap();
+    let body = gzip(&format!("timestamp{}", ",a".repeat(20_000_000)));
     assert!(body.len() < 100_000, "{}", body.len());
     let headers = [("Content-Type", "text/csv"), ("Content-Encoding", "gzip")];
     let (status, answer) = send(&service, "?dataset=1", &headers, body).await;
@@ -538,17 +518,11 @@ async fn oversized_header_in_a_compressed_body_is_rejected_early() {
 async fn rows_times_columns_of_a_request_are_limited() {
     let service = Service::start().await;
     let columns = (0..1024).map(|n| json!({"name": format!("c{n}"), "dtype": "float"}));
-    let new = json!({"name": "wide", "columns": columns.collect::<Vec<_>>()});
-    assert_eq!(service.post(&service.owner, "/api/datasets/", &new).await.0, 201);
-    let path = format!("{PATH}?dataset=1");
+    service.create("wide", &columns.collect()).await;
     let insert = async |n_rows| {
         let rows = (0..n_rows).map(|minute| json!({"timestamp": timestamp_of(minute), "c7": 1}));
         let lines: Vec<_> = rows.map(|row| row.to_string()).collect();
-        let request = Request::post(&path)
-            .header("X-API-Key", &service.owner)
-            .header(CONTENT_TYPE, "application/x-ndjson")
-            .body(Body::from(lines.join("\n")));
-        json_of(service.router.clone().oneshot(request.unwrap()).await.unwrap()).await
+        send(&service, "?dataset=1", &[NDJSON], lines.join("\n").into()).await
     };
     // The body is too short for this many cells, so it is parsed again with more memory.
     assert_eq!(insert(200).await, (201, json!({"inserted": 200})));
@@ -562,8 +536,7 @@ async fn rows_times_columns_of_a_request_are_limited() {
 #[tokio::test]
 async fn cancelled_insert_holds_its_permits_until_its_rows_are_stored() {
     let service = Service::with_bars(0).await;
-    let body = json!({"dataset": 1, "rows": [bar(0)]});
-    let mut call = Box::pin(service.post(&service.owner, PATH, &body));
+    let mut call = Box::pin(service.insert(vec![bar(0)]));
     while service.app.inserts.n_acquired() == 0 {
         assert!((&mut call).now_or_never().is_none(), "not inserted yet");
         tokio::task::yield_now().await;
@@ -575,5 +548,5 @@ async fn cancelled_insert_holds_its_permits_until_its_rows_are_stored() {
         n_acquired => Err(n_acquired),
     };
     task::wait::until(Duration::from_mins(1), released).await.unwrap();
-    assert_eq!(service.get(&service.reader, "/api/rows/?dataset=1").await.1["count"], 1);
+    assert_eq!(service.rows().await["count"], 1);
 }

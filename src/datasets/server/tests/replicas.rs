@@ -259,7 +259,7 @@ async fn empty_prune_does_not_hide_a_commit_of_the_other_service() {
     for minute in 0..5 {
         pair.insert(&pair.two, minute, 1.0).await;
         let before = timestamp_of(0).parse().unwrap();
-        assert_eq!(pair.one.app.datasets.prune(id, before, 9999).await.unwrap(), 0);
+        assert_eq!(pair.one.app.datasets.prune(id, before).await.unwrap(), 0);
     }
     assert_eq!(read_rows(&mut reader, 5).await.len(), 5);
 }

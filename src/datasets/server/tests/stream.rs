@@ -469,7 +469,7 @@ async fn stream_of_changes_sends_deletions_and_marks_corrections() {
     service.insert(vec![bar(3)]).await;
     assert_eq!(brief(reader.next().await.unwrap()), "+3.5", "the deleted row is not replaced");
     let (id, before) = (model::dataset::DatasetId::new(1).unwrap(), timestamp_of(5));
-    assert!(service.app.datasets.prune(id, before.parse().unwrap(), 99).await.unwrap() > 0);
+    assert!(service.app.datasets.prune(id, before.parse().unwrap()).await.unwrap() > 0);
     let pruned = brief(reader.next().await.unwrap());
     assert!(pruned.starts_with("-null..") && pruned.ends_with(" @6"), "{pruned}");
     assert_eq!(plain.minutes(4).await, [4, 2, 5, 3], "without deletions");

@@ -102,3 +102,13 @@ async fn rejected_append_does_not_affect_other_appends_of_its_transaction() {
         stored_rows(&datasets, dataset).await.into_iter().map(|(at, _)| at).collect();
     assert_eq!(seconds, [10, 11, 12, 13].map(|days| days * day));
 }
+
+#[test]
+fn sorting_drops_all_but_the_last_row_of_each_timestamp() {
+    let mut block = Block::new(&[Dtype::Integer]);
+    block.times = [3, 1, 3, 2].map(Timestamp::from_seconds).to_vec();
+    block.columns = vec![Series::Integer(vec![Some(1), Some(2), Some(3), None])];
+    let sorted = sort_rows(&block, AppendMode::Replace);
+    assert_eq!(sorted.times, [1, 2, 3].map(Timestamp::from_seconds));
+    assert_eq!(sorted.columns, [Series::Integer(vec![Some(2), None, Some(3)])]);
+}
