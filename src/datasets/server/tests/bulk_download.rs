@@ -96,12 +96,8 @@ async fn unknown_output_format_is_rejected() {
 
 /// Returns the body and the headers of a download with `accept` as its `Accept-Encoding`.
 async fn download_as(service: &Service, path: &str, accept: &str) -> (Vec<u8>, HeaderMap) {
-    let request = Request::builder()
-        .uri(path)
-        .header("X-API-Key", &service.reader)
-        .header("Accept-Encoding", accept);
-    let response =
-        service.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let headers = [("X-API-Key", service.reader.as_str()), ("Accept-Encoding", accept)];
+    let response = service.send_with(&headers, "GET", path, Body::empty()).await;
     assert_eq!(response.status(), 200, "{path}");
     let headers = response.headers().clone();
     (to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec(), headers)
@@ -155,12 +151,9 @@ async fn download_has_the_same_etag_until_a_row_in_its_range_changes() {
         (headers["etag"].to_str().unwrap().to_owned(), headers["x-row-count"].clone())
     };
     let unchanged = async |query: &str, tag: &str| {
-        let request = Request::builder()
-            .uri(format!("{PATH}&{query}"))
-            .header("X-API-Key", &service.reader)
-            .header("If-None-Match", tag);
-        let request = request.body(Body::empty()).unwrap();
-        let response = service.router.clone().oneshot(request).await.unwrap();
+        let headers = [("X-API-Key", service.reader.as_str()), ("If-None-Match", tag)];
+        let path = format!("{PATH}&{query}");
+        let response = service.send_with(&headers, "GET", &path, Body::empty()).await;
         let status = response.status();
         if status == 304 {
             assert_eq!(response.headers()["etag"], tag);
@@ -231,13 +224,10 @@ async fn check_parts(output: &str, begin: &[u8]) {
     let service = Service::with_bars(300).await;
     let path = format!("{PATH}&output={output}");
     let ask = async |method: &str, headers: &[(&str, &str)]| {
-        let mut request = Request::builder().method(method).uri(&path);
         let bearer = format!("Bearer {}", service.owner);
-        for (name, value) in headers.iter().chain(&[("Authorization", bearer.as_str())]) {
-            request = request.header(*name, *value);
-        }
-        let response = service.router.clone().oneshot(request.body(Body::empty()).unwrap()).await;
-        let (parts, body) = response.unwrap().into_parts();
+        let headers = [headers, &[("Authorization", bearer.as_str())]].concat();
+        let response = service.send_with(&headers, method, &path, Body::empty()).await;
+        let (parts, body) = response.into_parts();
         let header = move |name: &str| parts.headers[name].to_str().unwrap().to_owned();
         (parts.status.as_u16(), header, to_bytes(body, usize::MAX).await.unwrap())
     };
@@ -268,8 +258,8 @@ async fn check_parts(output: &str, begin: &[u8]) {
     assert_eq!(ask("HEAD", &[("If-Match", &tag), ("If-None-Match", &tag)]).await.0, 304);
     // A tool that cannot send the key in a header sends it in the query.
     let query = format!("{path}&api_key={}", service.owner);
-    let bare = Request::builder().uri(&query).header("Range", "bytes=-4").body(Body::empty());
-    let response = service.router.clone().oneshot(bare.unwrap()).await.unwrap();
+    let range = [("Range", "bytes=-4")];
+    let response = service.send_with(&range, "GET", &query, Body::empty()).await;
     assert_eq!(response.status(), 206);
     // New rows make a new version of the file.
     service.insert(vec![bar(300)]).await;
@@ -281,10 +271,9 @@ async fn check_parts(output: &str, begin: &[u8]) {
 #[tokio::test]
 async fn write_request_with_if_match_is_rejected() {
     let service = Service::with_bars(1).await;
-    let request = Request::builder().method("DELETE").uri("/api/datasets/1/");
-    let request = request.header("X-API-Key", &service.owner).header("If-Match", "\"x\"");
-    let request = request.body(Body::empty()).unwrap();
-    let response = service.router.clone().oneshot(request).await.unwrap();
+    let headers = [("X-API-Key", service.owner.as_str()), ("If-Match", "\"x\"")];
+    let path = "/api/datasets/1/";
+    let response = service.send_with(&headers, "DELETE", path, Body::empty()).await;
     assert_eq!(response.status(), 412);
     assert_eq!(service.get(&service.owner, "/api/datasets/1/").await.0, 200);
 }

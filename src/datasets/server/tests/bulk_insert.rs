@@ -113,17 +113,6 @@ async fn batch_with_an_invalid_row_is_not_stored() {
 }
 
 #[tokio::test]
-async fn only_the_owner_can_insert_rows() {
-    let service = Service::with_bars(0).await;
-    let body = json!({"dataset": 1, "rows": [bar(0)]});
-    let refused = refusal("only the owner of the dataset can do this: forbidden");
-    assert_eq!(service.post(&service.reader, PATH, &body).await, (403, refused));
-    let body = json!({"dataset": 2, "rows": [bar(0)]});
-    let answer = service.post(&service.owner, PATH, &body).await;
-    assert_eq!(answer, (404, refusal("dataset not found")));
-}
-
-#[tokio::test]
 async fn row_without_values_does_not_erase_the_stored_row() {
     let service = Service::with_bars(1).await;
     let at = timestamp_of(0);
@@ -205,20 +194,19 @@ async fn memory_for_inserts_is_limited_per_key_without_affecting_other_keys() {
     assert_eq!(crowded, (503, refusal("too many rows are being inserted: unavailable")));
 }
 
-/// Returns a request to dataset 1 that declares a body of `n_bytes` bytes but sends only `first`.
-fn begin(key: &str, n_bytes: usize, first: &'static str) -> Request<Body> {
+/// Sends a request to dataset 1 that declares a body of maximum length but contains only `first`.
+async fn begin(service: &Service, key: &str, first: &'static str) -> Response {
     let parts = futures::stream::iter([Ok::<_, io::Error>(first)]);
     let body = Body::from_stream(parts.chain(futures::stream::pending()));
-    let request = Request::builder().method("POST").uri(format!("{PATH}?dataset=1"));
-    let request = request.header("X-API-Key", key).header("Content-Length", n_bytes);
-    request.header("Content-Type", "application/x-ndjson").body(body).unwrap()
+    let length = BODY_BYTES_MAX.to_string();
+    let headers = [NDJSON, ("X-API-Key", key), ("Content-Length", &length)];
+    service.send_with(&headers, "POST", &format!("{PATH}?dataset=1"), body).await
 }
 
 #[tokio::test]
 async fn body_reserves_memory_as_it_arrives_and_releases_it_after_a_timeout() {
     let service = Service::with_bars(0).await;
-    let request = begin(&service.owner, BODY_BYTES_MAX, "{\"timestamp\":");
-    let stalled = service.router.clone().oneshot(request);
+    let stalled = begin(&service, &service.owner, "{\"timestamp\":");
     tokio::pin!(stalled);
     let begun = async || {
         let n_acquired = service.app.inserts.n_acquired();
@@ -232,7 +220,7 @@ async fn body_reserves_memory_as_it_arrives_and_releases_it_after_a_timeout() {
     }
     service.insert(vec![bar(0)]).await;
     tokio::time::pause();
-    let answer = json_of(stalled.await.unwrap()).await;
+    let answer = json_of(stalled.await).await;
     assert_eq!(answer, (408, refusal("the body stopped arriving")));
     assert_eq!(service.app.inserts.n_acquired(), 0);
 }
@@ -240,8 +228,7 @@ async fn body_reserves_memory_as_it_arrives_and_releases_it_after_a_timeout() {
 #[tokio::test]
 async fn long_body_of_an_unauthorized_key_is_rejected_early() {
     let service = Service::with_bars(0).await;
-    let request = begin(&service.reader, BODY_BYTES_MAX, "");
-    let answer = json_of(service.router.clone().oneshot(request).await.unwrap()).await;
+    let answer = json_of(begin(&service, &service.reader, "").await).await;
     let refused = refusal("only the owner of the dataset can do this: forbidden");
     assert_eq!(answer, (403, refused));
 }
@@ -309,12 +296,8 @@ async fn send(
     headers: &[(&str, &str)],
     body: Vec<u8>,
 ) -> (u16, Value) {
-    let mut request = Request::builder().method("POST").uri(format!("{PATH}{query}"));
-    for (name, value) in headers.iter().chain(&[("X-API-Key", service.owner.as_str())]) {
-        request = request.header(*name, *value);
-    }
-    let request = request.body(Body::from(body)).unwrap();
-    json_of(service.router.clone().oneshot(request).await.unwrap()).await
+    let headers = [headers, &[("X-API-Key", service.owner.as_str())]].concat();
+    json_of(service.send_with(&headers, "POST", &format!("{PATH}{query}"), body.into()).await).await
 }
 
 const NDJSON: (&str, &str) = ("Content-Type", "application/x-ndjson");
@@ -445,10 +428,9 @@ async fn request_with_an_idempotency_key_is_stored_once() {
     let header = [("Idempotency-Key", "a-1")];
     let answer = send(&service, "?mode=merge", &header, body.clone().into()).await;
     assert_eq!(answer, (422, refusal(refused)), "the query counts, too");
-    let request = Request::builder().method("POST").uri(PATH).header("X-API-Key", &service.reader);
-    let request = request.header("Idempotency-Key", "a-1").body(Body::from(body)).unwrap();
-    let answer = json_of(service.router.clone().oneshot(request).await.unwrap()).await;
-    assert_eq!(answer.0, 403, "another key's are others");
+    let header = [("X-API-Key", service.reader.as_str()), ("Idempotency-Key", "a-1")];
+    let answer = service.send_with(&header, "POST", PATH, body.into()).await;
+    assert_eq!(answer.status(), 403, "another key's are others");
 
     // A rejected request is not recorded, so its idempotency key can be used again.
     let header = [("Idempotency-Key", "b")];

@@ -53,7 +53,7 @@ async fn owner_can_add_a_column() {
     row["values"]["note"] = json!("corrected");
     row["values"]["n"] = json!(7);
     service.insert(vec![row.clone()]).await;
-    let (_, body) = service.get(&service.reader, "/api/rows/?dataset=1").await;
+    let body = service.rows().await;
     let n_values = |row: usize| body["results"][row]["values"].as_object().unwrap().len();
     assert_eq!((n_values(0), n_values(1)), (5, 7), "rows before have no value in it");
     let values = &body["results"][1]["values"];

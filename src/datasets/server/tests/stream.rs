@@ -27,9 +27,11 @@ impl Reader {
         Self::after(service, None).await
     }
 
-    /// Opens a stream that resumes after the event `last_id`, if given.
+    /// Opens a stream that resumes after the event `last_id`, if given. Reads its first event.
     async fn after(service: &Service, last_id: Option<&str>) -> Self {
-        Self::of(&service.router, &service.reader, PATH, last_id).await
+        let mut reader = Self::of(&service.router, &service.reader, PATH, last_id).await;
+        assert_eq!(reader.next().await.unwrap().0, "connected");
+        reader
     }
 
     /// Opens the stream at `path` with the API key `key`. The stream resumes after the event `last_id`,
@@ -94,7 +96,7 @@ impl Reader {
 #[tokio::test]
 async fn stream_begins_with_a_replay_and_continues_with_new_rows() {
     let service = Service::with_bars(120).await;
-    let mut reader = Reader::open(&service).await;
+    let mut reader = Reader::of(&service.router, &service.reader, PATH, None).await;
     let hello = json!({"dataset_id": 1, "message": "Connected to real-time stream"});
     assert_eq!(reader.next().await.unwrap(), ("connected".to_owned(), hello));
     assert_eq!(reader.minutes(100).await, (20..120).collect::<Vec<_>>(), "oldest first");
@@ -127,7 +129,6 @@ async fn stream_contains_only_the_selected_columns() {
 async fn heartbeats_are_sent_every_thirty_seconds() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
-    reader.next().await.unwrap();
     reader.minutes(1).await;
     tokio::time::pause();
     for _ in 0..3 {
@@ -143,8 +144,7 @@ async fn heartbeats_are_sent_every_thirty_seconds() {
 async fn stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
-    assert_eq!(reader.next().await.unwrap().0, "connected");
-    assert_eq!(reader.next().await.unwrap().0, "data");
+    assert_eq!(reader.minutes(1).await, [0]);
     tokio::time::pause();
     assert_eq!(reader.next().await.unwrap().0, "heartbeat");
     tokio::time::resume();
@@ -160,7 +160,6 @@ async fn stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
 async fn rows_are_not_sent_after_the_key_of_a_stream_is_revoked() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
-    assert_eq!(reader.next().await.unwrap().0, "connected");
     assert_eq!(reader.minutes(1).await, [0]);
     service.accounts.renew_key("reader").await.unwrap();
     service.insert(vec![bar(1)]).await;
@@ -171,7 +170,7 @@ async fn rows_are_not_sent_after_the_key_of_a_stream_is_revoked() {
 async fn stream_ends_immediately_when_its_dataset_is_hidden_or_deleted() {
     for path in ["/api/datasets/1/tags/public/", "/api/datasets/1/"] {
         let service = Service::with_bars(1).await;
-        let mut reader = open_resumed(&service, None).await;
+        let mut reader = Reader::open(&service).await;
         reader.minutes(1).await;
         assert_eq!(service.delete(&service.owner, path).await.0, 200);
         // No heartbeat precedes the end of the stream, so it ended within 30 seconds.
@@ -182,16 +181,16 @@ async fn stream_ends_immediately_when_its_dataset_is_hidden_or_deleted() {
 #[tokio::test]
 async fn streams_of_a_key_end_immediately_when_its_tag_is_revoked() {
     let service = Service::start().await;
-    let column = json!({"name": "open", "dtype": "float"});
-    let body = json!({"name": "a", "tags": ["members"], "columns": [column]});
+    let columns = json!([{"name": "open", "dtype": "float"}]);
+    let body = json!({"name": "a", "tags": ["members"], "columns": columns});
     assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
     let holders = "/api/tags/members/holders/";
     assert_eq!(service.post(&service.owner, holders, &json!({"key": 2})).await.0, 201);
     service.insert(vec![json!({"timestamp": timestamp_of(0), "open": 0})]).await;
-    let mut reader = open_resumed(&service, None).await;
+    let mut reader = Reader::open(&service).await;
     reader.minutes(1).await;
     // A stream that the reader has not read yet is closed, too.
-    let mut behind = open_resumed(&service, None).await;
+    let mut behind = Reader::open(&service).await;
     let own = service.send(&service.owner, "GET", PATH, Body::empty()).await;
     assert_eq!(service.delete(&service.owner, &format!("{holders}2/")).await.0, 200);
     assert_eq!(
@@ -215,9 +214,7 @@ async fn rows_inserted_during_the_replay_are_sent_once() {
     let readers = async {
         let mut all = Vec::new();
         for _ in 0..6 {
-            let mut reader = Reader::open(&service).await;
-            reader.next().await.unwrap();
-            all.push(reader);
+            all.push(Reader::open(&service).await);
         }
         all
     };
@@ -231,7 +228,6 @@ async fn rows_inserted_during_the_replay_are_sent_once() {
 async fn stream_of_a_stalled_reader_is_closed() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
-    reader.next().await.unwrap();
     reader.minutes(1).await;
     for minute in 0..=LAG_FRAMES {
         service.insert(vec![bar(minute)]).await;
@@ -241,25 +237,14 @@ async fn stream_of_a_stalled_reader_is_closed() {
 }
 
 #[tokio::test]
-async fn deletions_do_not_count_as_lag() {
-    let service = Service::with_bars(4).await;
-    let mut reader = open_resumed(&service, None).await;
-    reader.minutes(4).await;
-    for _ in 0..=LAG_FRAMES {
-        delete_minutes(&service, 0, 0).await;
-    }
-    service.insert(vec![bar(4)]).await;
-    assert_eq!(reader.minutes(1).await, [4]);
-}
-
-#[tokio::test]
-async fn access_checks_do_not_count_as_lag() {
+async fn deletions_and_access_checks_do_not_count_as_lag() {
     let service = Service::with_bars(4).await;
     let tag = json!({"tag_name": "mine"});
     assert_eq!(service.post(&service.owner, "/api/datasets/1/tags/", &tag).await.0, 201);
-    let mut reader = open_resumed(&service, None).await;
+    let mut reader = Reader::open(&service).await;
     reader.minutes(4).await;
     for _ in 0..=LAG_FRAMES {
+        delete_minutes(&service, 0, 0).await;
         service.delete(&service.owner, "/api/tags/mine/holders/2/").await;
     }
     service.insert(vec![bar(4)]).await;
@@ -270,7 +255,6 @@ async fn access_checks_do_not_count_as_lag() {
 async fn streams_end_when_the_service_stops() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
-    reader.next().await.unwrap();
     reader.minutes(1).await;
     service.group.stop();
     assert_eq!(reader.read_end().await, "the service is stopping; connect again");
@@ -301,7 +285,7 @@ async fn accepted_stream_holds_its_permit_until_it_closes() {
     service.router = router(Arc::clone(&service.app), None, &[]);
     let mut readers = Vec::new();
     for _ in 0..3 {
-        readers.push(Reader::open(&service).await);
+        readers.push(Reader::of(&service.router, &service.reader, PATH, None).await);
     }
     assert_eq!(service.send(&service.reader, "GET", PATH, Body::empty()).await.status(), 503);
     for reader in &mut readers {
@@ -329,36 +313,30 @@ async fn api_key_in_the_query_is_accepted_only_for_streams() {
     assert_eq!(service.get("", &format!("{PATH}&api_key=wrong")).await.0, 401);
 }
 
-/// Opens a stream and reads its first event, `connected`.
-async fn open_resumed(service: &Service, last_id: Option<&str>) -> Reader {
-    let mut reader = Reader::after(service, last_id).await;
-    assert_eq!(reader.next().await.unwrap().0, "connected");
-    reader
-}
-
 #[tokio::test]
 async fn resumed_reader_gets_late_and_corrected_rows() {
     let service = Service::with_bars(120).await;
-    let mut reader = open_resumed(&service, None).await;
+    let mut reader = Reader::open(&service).await;
     reader.minutes(100).await;
     let last_id = reader.last_id.clone();
     assert!(last_id.as_deref().unwrap().starts_with("2026-07-29T01:59:00Z:"), "{last_id:?}");
     drop(reader);
     service.insert(vec![bar(120), bar(121)]).await;
     service.insert(vec![bar(7), bar(119)]).await;
-    service.insert((200..2000).map(bar).collect()).await;
+    // More rows than are read at a time.
+    service.insert((200..9_200).map(bar).collect()).await;
     service.insert(vec![bar(121)]).await;
-    let mut reader = open_resumed(&service, last_id.as_deref()).await;
+    let mut reader = Reader::after(&service, last_id.as_deref()).await;
     let mut want = vec![120, 7, 119];
-    want.extend(200..2000);
+    want.extend(200..9_200);
     want.push(121);
     assert_eq!(reader.minutes(want.len()).await, want, "each once, as it is now");
-    service.insert(vec![bar(2000)]).await;
-    assert_eq!(reader.minutes(1).await, [2000]);
+    service.insert(vec![bar(9_200)]).await;
+    assert_eq!(reader.minutes(1).await, [9_200]);
     let last_id = reader.last_id.clone();
-    let mut again = open_resumed(&service, last_id.as_deref()).await;
-    service.insert(vec![bar(2001)]).await;
-    assert_eq!(again.minutes(1).await, [2001], "nothing is missed, and nothing comes twice");
+    let mut again = Reader::after(&service, last_id.as_deref()).await;
+    service.insert(vec![bar(9_201)]).await;
+    assert_eq!(again.minutes(1).await, [9_201], "nothing is missed, and nothing comes twice");
 }
 
 #[tokio::test]
@@ -366,10 +344,10 @@ async fn reader_can_resume_after_any_event() {
     let service = Service::with_bars(40).await;
     service.insert(vec![bar(3), bar(20)]).await;
     for n_read in 1..40 {
-        let mut reader = open_resumed(&service, None).await;
+        let mut reader = Reader::open(&service).await;
         let mut seen = reader.minutes(n_read).await;
         let last_id = reader.last_id.clone();
-        let mut reader = open_resumed(&service, last_id.as_deref()).await;
+        let mut reader = Reader::after(&service, last_id.as_deref()).await;
         service.insert(vec![bar(1000)]).await;
         loop {
             let minute = reader.minutes(1).await[0];
@@ -387,23 +365,9 @@ async fn reader_can_resume_after_any_event() {
 }
 
 #[tokio::test]
-async fn resumed_reader_gets_all_of_many_missed_rows() {
-    let service = Service::with_bars(1).await;
-    let mut reader = open_resumed(&service, None).await;
-    reader.minutes(1).await;
-    let last_id = reader.last_id.clone();
-    // More rows than are read at a time.
-    service.insert((1..9_001).map(bar).collect()).await;
-    let mut reader = open_resumed(&service, last_id.as_deref()).await;
-    assert_eq!(reader.minutes(9_000).await, (1..9_001).collect::<Vec<_>>());
-    service.insert(vec![bar(30_000)]).await;
-    assert_eq!(reader.minutes(1).await, [30_000]);
-}
-
-#[tokio::test]
 async fn stream_sends_a_reset_and_the_newest_rows_if_it_cannot_resume() {
     let service = Service::with_bars(2).await;
-    let mut reader = open_resumed(&service, None).await;
+    let mut reader = Reader::open(&service).await;
     reader.minutes(2).await;
     let last_id = reader.last_id.clone().unwrap();
     let (rest, number) = last_id.rsplit_once('-').unwrap();
@@ -411,7 +375,7 @@ async fn stream_sends_a_reset_and_the_newest_rows_if_it_cannot_resume() {
     let later = format!("{rest}-1000");
     let elsewhere = last_id.replace(rest.rsplit_once(':').unwrap().1, "0");
     for unknown in ["nonsense", later.as_str(), elsewhere.as_str()] {
-        let mut reader = open_resumed(&service, Some(unknown)).await;
+        let mut reader = Reader::after(&service, Some(unknown)).await;
         let (name, data) = reader.next().await.unwrap();
         assert_eq!((name.as_str(), &data["dataset_id"]), ("reset", &json!(1)), "{unknown}");
         assert_eq!(reader.minutes(2).await, [0, 1]);
@@ -451,7 +415,7 @@ async fn delete_minutes(service: &Service, first: usize, last: usize) -> u64 {
 async fn stream_of_changes_sends_deletions_and_marks_corrections() {
     let service = Service::with_bars(4).await;
     let mut reader = Reader::of(&service.router, &service.reader, CHANGES, None).await;
-    let mut plain = open_resumed(&service, None).await;
+    let mut plain = Reader::open(&service).await;
     assert_eq!(plain.minutes(4).await, [0, 1, 2, 3]);
     let mut got = Vec::new();
     for _ in 0..5 {
@@ -527,11 +491,11 @@ async fn stream_of_changes_resumes_after_any_event() {
     }
     // An event id of a stream without changes does not contain the position among the deletions, so a
     // stream with changes cannot resume after it.
-    let mut plain = open_resumed(&service, None).await;
+    let mut plain = Reader::open(&service).await;
     plain.minutes(1).await;
     let mut reader = open(plain.last_id.as_deref()).await;
     assert_eq!(reader.next().await.unwrap().0, "reset");
-    let mut plain = open_resumed(&service, Some(&start)).await;
+    let mut plain = Reader::after(&service, Some(&start)).await;
     assert_eq!(plain.minutes(5).await, [1, 3, 5, 0, 6]);
 }
 
