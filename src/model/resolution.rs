@@ -249,97 +249,48 @@ mod tests {
         check("1h", "1969-12-31T23:30:00Z", "1969-12-31T23:00:00Z");
     }
 
+    /// Checks buckets in time zones. Each row has the resolution, the zone, a timestamp, and the start and
+    /// the end of its bucket.
     #[track_caller]
-    fn check_in_zone((resolution, zone): (&str, &str), timestamp: &str, start: &str, end: &str) {
-        let resolution: Resolution = resolution.parse().unwrap();
-        let resolution = resolution.in_zone(zone.parse().unwrap()).unwrap();
-        let timestamp = timestamp.parse().unwrap();
-        let got = (resolution.bucket_start(timestamp), resolution.bucket_end(timestamp));
-        assert_eq!(got, (start.parse().unwrap(), end.parse().unwrap()), "{zone}");
+    fn check_in_zones(rows: &[&str]) {
+        for row in rows {
+            let parts: Vec<&str> = row.split(' ').collect();
+            let resolution: Resolution = parts[0].parse().unwrap();
+            let resolution = resolution.in_zone(parts[1].parse().unwrap()).unwrap();
+            let timestamp = parts[2].parse().unwrap();
+            let got = (resolution.bucket_start(timestamp), resolution.bucket_end(timestamp));
+            assert_eq!(got, (parts[3].parse().unwrap(), parts[4].parse().unwrap()), "{row}");
+        }
     }
 
     #[test]
     fn days_in_a_time_zone_begin_at_midnight() {
-        let berlin = ("1d", "Europe/Berlin");
-        check_in_zone(
-            berlin,
-            "2026-07-30T21:59:59Z",
-            "2026-07-29T22:00:00Z",
-            "2026-07-30T22:00:00Z",
-        );
-        check_in_zone(
-            berlin,
-            "2026-07-30T22:00:00Z",
-            "2026-07-30T22:00:00Z",
-            "2026-07-31T22:00:00Z",
-        );
-        // Days of 23 and of 25 hours.
-        check_in_zone(
-            berlin,
-            "2026-03-29T01:00:00Z",
-            "2026-03-28T23:00:00Z",
-            "2026-03-29T22:00:00Z",
-        );
-        check_in_zone(
-            berlin,
-            "2026-10-25T22:59:59Z",
-            "2026-10-24T22:00:00Z",
-            "2026-10-25T23:00:00Z",
-        );
-        let two_days = ("2d", "Europe/Berlin");
-        check_in_zone(
-            two_days,
-            "2026-03-29T01:00:00Z",
-            "2026-03-27T23:00:00Z",
-            "2026-03-29T22:00:00Z",
-        );
-        let nepal = ("1d", "Asia/Kathmandu");
-        check_in_zone(
-            nepal,
-            "2026-07-30T18:14:59Z",
-            "2026-07-29T18:15:00Z",
-            "2026-07-30T18:15:00Z",
-        );
-        let utc = ("1d", "UTC");
-        check_in_zone(utc, "1969-12-31T23:59:59Z", "1969-12-31T00:00:00Z", "1970-01-01T00:00:00Z");
+        check_in_zones(&[
+            "1d Europe/Berlin 2026-07-30T21:59:59Z 2026-07-29T22:00:00Z 2026-07-30T22:00:00Z",
+            "1d Europe/Berlin 2026-07-30T22:00:00Z 2026-07-30T22:00:00Z 2026-07-31T22:00:00Z",
+            // Days of 23 and of 25 hours.
+            "1d Europe/Berlin 2026-03-29T01:00:00Z 2026-03-28T23:00:00Z 2026-03-29T22:00:00Z",
+            "1d Europe/Berlin 2026-10-25T22:59:59Z 2026-10-24T22:00:00Z 2026-10-25T23:00:00Z",
+            "2d Europe/Berlin 2026-03-29T01:00:00Z 2026-03-27T23:00:00Z 2026-03-29T22:00:00Z",
+            "1d Asia/Kathmandu 2026-07-30T18:14:59Z 2026-07-29T18:15:00Z 2026-07-30T18:15:00Z",
+            "1d UTC 1969-12-31T23:59:59Z 1969-12-31T00:00:00Z 1970-01-01T00:00:00Z",
+        ]);
     }
 
     #[test]
     fn days_in_a_time_zone_do_not_overlap_if_the_clock_changes_at_midnight() {
-        // In Beirut, the clock skips midnight. In Havana, it shows midnight twice.
-        let beirut = ("1d", "Asia/Beirut");
-        check_in_zone(
-            beirut,
-            "2026-03-28T22:00:00Z",
-            "2026-03-28T22:00:00Z",
-            "2026-03-29T21:00:00Z",
-        );
-        let havana = ("1d", "America/Havana");
-        check_in_zone(
-            havana,
-            "2026-11-01T05:30:00Z",
-            "2026-11-01T04:00:00Z",
-            "2026-11-02T05:00:00Z",
-        );
-        // The clock is turned back from 00:01 to 23:01 of the previous day.
-        let newfoundland = ("1d", "America/St_Johns");
-        for timestamp in ["2010-11-07T02:30:00Z", "2010-11-07T02:45:00Z", "2010-11-08T03:29:59Z"] {
-            check_in_zone(newfoundland, timestamp, "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z");
-        }
-        // Samoa moved across the date line and skipped December 30.
-        let samoa = ("1d", "Pacific/Apia");
-        check_in_zone(
-            samoa,
-            "2011-12-30T09:59:59Z",
-            "2011-12-29T10:00:00Z",
-            "2011-12-30T10:00:00Z",
-        );
-        check_in_zone(
-            samoa,
-            "2011-12-30T10:00:00Z",
-            "2011-12-30T10:00:00Z",
-            "2011-12-31T10:00:00Z",
-        );
+        check_in_zones(&[
+            // In Beirut, the clock skips midnight. In Havana, it shows midnight twice.
+            "1d Asia/Beirut 2026-03-28T22:00:00Z 2026-03-28T22:00:00Z 2026-03-29T21:00:00Z",
+            "1d America/Havana 2026-11-01T05:30:00Z 2026-11-01T04:00:00Z 2026-11-02T05:00:00Z",
+            // The clock is turned back from 00:01 to 23:01 of the previous day.
+            "1d America/St_Johns 2010-11-07T02:30:00Z 2010-11-07T02:30:00Z 2010-11-08T03:30:00Z",
+            "1d America/St_Johns 2010-11-07T02:45:00Z 2010-11-07T02:30:00Z 2010-11-08T03:30:00Z",
+            "1d America/St_Johns 2010-11-08T03:29:59Z 2010-11-07T02:30:00Z 2010-11-08T03:30:00Z",
+            // Samoa moved across the date line and skipped December 30.
+            "1d Pacific/Apia 2011-12-30T09:59:59Z 2011-12-29T10:00:00Z 2011-12-30T10:00:00Z",
+            "1d Pacific/Apia 2011-12-30T10:00:00Z 2011-12-30T10:00:00Z 2011-12-31T10:00:00Z",
+        ]);
     }
 
     #[test]
