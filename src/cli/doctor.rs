@@ -58,8 +58,15 @@ pub(crate) struct DoctorCommand {
     /// Archive of old rows, as for `triptych datasets serve --archive`
     #[arg(long, env = "TRIPTYCH_ARCHIVE", hide_env_values = true, value_name = "URL")]
     archive: Option<ArchiveUrl>,
-    #[command(flatten)]
-    endpoints: EndpointFlags,
+    /// Service with the accounts, as for `triptych datasets serve --accounts`
+    #[arg(long, env = "TRIPTYCH_ACCOUNTS", hide_env_values = true, value_name = "URL")]
+    accounts: Option<String>,
+    /// Collector of spans, as for every service
+    #[arg(
+        long, env = OTLP_VARIABLE, hide_env_values = true, value_name = "URL",
+        value_parser = Collector::parse
+    )]
+    otlp: Option<Collector>,
     /// Print a line of JSON for each check
     #[arg(long)]
     json: bool,
@@ -117,7 +124,7 @@ impl Finding {
 /// # Errors
 /// If a finding is [`Severity::Wrong`].
 pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
-    let DoctorCommand { data_dir, listen, store, archive, json, .. } = command;
+    let DoctorCommand { data_dir, listen, store, archive, accounts, otlp, json, .. } = command;
     let mut findings = services::check(command.addresses, command.key).await;
     let stack_folder = running_folder().filter(|_| data_dir.is_none());
     findings.extend(state::check(data_dir).await);
@@ -134,7 +141,12 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     if let Some(url) = archive {
         findings.push(database::check_archive(url).await);
     }
-    findings.extend(check_endpoints(&command.endpoints).await);
+    if let Some(url) = &accounts {
+        findings.push(check_accounts(url).await);
+    }
+    if let Some(collector) = &otlp {
+        findings.push(check_collector(collector).await);
+    }
     if json {
         for Finding { what, state, seen, next } in &findings {
             let state: &str = state.into();
@@ -161,20 +173,6 @@ fn text(findings: &[Finding]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Addresses, as for services.
-#[derive(Debug, Args)]
-struct EndpointFlags {
-    /// Service with the accounts, as for `triptych datasets serve --accounts`
-    #[arg(long, env = "TRIPTYCH_ACCOUNTS", hide_env_values = true, value_name = "URL")]
-    accounts: Option<String>,
-    /// Collector of spans, as for every service
-    #[arg(
-        long, env = OTLP_VARIABLE, hide_env_values = true, value_name = "URL",
-        value_parser = Collector::parse
-    )]
-    otlp: Option<Collector>,
-}
-
 /// Content type of spans. The body of a request without spans is empty.
 const OTLP_TYPE: &str = "application/x-protobuf";
 
@@ -189,18 +187,6 @@ async fn check_port(what: String, host: &str, port: u16, next: &str) -> Finding 
         Ok(Err(error)) => Finding::wrong(what, format!("cannot connect: {error}"), next),
         Err(_) => Finding::wrong(what, "does not respond", next),
     }
-}
-
-/// Checks the addresses in `flags`. Returns a finding for each address that is set.
-async fn check_endpoints(flags: &EndpointFlags) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if let Some(url) = &flags.accounts {
-        findings.push(check_accounts(url).await);
-    }
-    if let Some(collector) = &flags.otlp {
-        findings.push(check_collector(collector).await);
-    }
-    findings
 }
 
 /// Checks that the collector accepts connections and a request without spans.

@@ -20,8 +20,7 @@ use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
 /// needs at most one.
 const NAMES_MAX: usize = 4096;
 
-/// Maximum number of datasets that are requested in a search by name. It suffices unless more datasets
-/// have the same name, since the service lists exact matches first.
+/// Maximum number of datasets with the same name that an error lists.
 const NAMED_DATASETS: usize = 100;
 
 /// Maximum number of names that the error about a missing dataset lists.
@@ -106,9 +105,13 @@ impl DatasetRows {
         Self { service }
     }
 
-    /// Returns the datasets called `name`. If there are several and the key owns exactly one, returns
-    /// only that one.
+    /// Returns the dataset called `name` that the key owns, or else all datasets called `name`.
     async fn named(&self, name: &str) -> Result<Vec<DatasetId>, Cause> {
+        match self.service.find_by_name(name).await {
+            // Several datasets have this name.
+            Err(ClientError::Refused { status: 409, .. }) => {}
+            found => return Ok(found?.map(|dataset| dataset.id).into_iter().collect()),
+        }
         let query = DatasetsQuery {
             search: name.to_owned(),
             limit: Some(NAMED_DATASETS),
@@ -116,17 +119,7 @@ impl DatasetRows {
         };
         let page = self.service.list(&query).await?;
         let named = page.datasets.into_iter().filter(|dataset| dataset.name == name);
-        let ids: Vec<DatasetId> = named.map(|dataset| dataset.id).collect();
-        if ids.len() < 2 {
-            return Ok(ids);
-        }
-        let mut own = Vec::new();
-        for id in &ids {
-            if self.service.access(*id, false).await?.is_owner {
-                own.push(*id);
-            }
-        }
-        Ok(if own.len() == 1 { own } else { ids })
+        Ok(named.map(|dataset| dataset.id).collect())
     }
 
     /// Returns the names of some datasets that the key can see.
