@@ -217,6 +217,7 @@ impl PairValues {
     }
 
     /// Returns the numbers by row and column, without missing pairs. The width must be 1.
+    #[cfg(test)]
     pub fn by_row(&self) -> BTreeMap<Address, BTreeMap<Address, f64>> {
         let number = |(name, list): (&Address, &[f64])| Some((name.clone(), *list.first()?));
         let row = |(idx, name): (usize, &Address)| {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use model::timestamp::Timestamp;
 use model::topic::{Address, BlockHeight, decimal};
+use strum::VariantArray as _;
 use wire::inference::network::EpochLosses;
 use wire::inference::{Bundle, HistoryEpoch, LabeledValue};
 
@@ -444,8 +445,9 @@ fn labels(topic: &Topic, submissions: &[Submission]) -> Vec<String> {
     labels
 }
 
-/// Method of a baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Method of a baseline, by which it is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 enum BaselineKind {
     /// Predicts the latest value or direction.
     Last,
@@ -462,26 +464,20 @@ enum BaselineKind {
 struct Simple {
     kind: BaselineKind,
     topic: Topic,
-    name: &'static str,
 }
 
 /// Returns the baselines for `topic`: `last` and `mean`, for topics that predict a value also `drift`,
 /// and for log returns also `zero`.
 pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
-    let kinds = [
-        (BaselineKind::Last, "last"),
-        (BaselineKind::Mean, "mean"),
-        (BaselineKind::Drift, "drift"),
-        (BaselineKind::Zero, "zero"),
-    ];
-    let is_valid = |kind: BaselineKind| match kind {
+    let is_valid = |kind: &BaselineKind| match kind {
         BaselineKind::Drift => topic.truth == Truth::Value,
         BaselineKind::Zero => topic.truth == Truth::LogReturn,
         BaselineKind::Last | BaselineKind::Mean => true,
     };
-    let model =
-        |(kind, name)| -> Arc<dyn Model> { Arc::new(Simple { kind, topic: topic.clone(), name }) };
-    kinds.into_iter().filter(|(kind, _)| is_valid(*kind)).map(model).collect()
+    let kinds = BaselineKind::VARIANTS.iter().copied().filter(is_valid);
+    kinds
+        .map(|kind| -> Arc<dyn Model> { Arc::new(Simple { kind, topic: topic.clone() }) })
+        .collect()
 }
 
 /// Error of a baseline if the rows it sees end before the horizon of each of them.
@@ -492,7 +488,7 @@ struct NoResult;
 #[async_trait]
 impl Model for Simple {
     fn name(&self) -> &str {
-        self.name
+        self.kind.into()
     }
 
     async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
@@ -506,8 +502,8 @@ impl Model for Simple {
             Truth::LogReturn | Truth::Volatility => self.past_outcome(&series)?.map(single),
             Truth::Direction { .. } => self.directions(&series),
         };
-        let worker = addresses::of_model(self.name);
-        let name = format!("baseline: {}", self.name);
+        let worker = addresses::of_model(self.name());
+        let name = format!("baseline: {}", self.name());
         Ok(vec![Prediction { worker, name, values: values.ok_or(NoResult)? }])
     }
 }
@@ -517,7 +513,7 @@ impl Simple {
         let (newest, last) = series.last()?;
         Some(match self.kind {
             BaselineKind::Last => *last,
-            BaselineKind::Mean => series.iter().map(|(_, v)| v).sum::<f64>() / count(series.len()),
+            BaselineKind::Mean => mean(&series.iter().map(|(_, value)| *value).collect::<Vec<_>>()),
             BaselineKind::Drift => {
                 let since = *newest - self.topic.source.horizon;
                 let (_, before) = series.iter().find(|(at, _)| *at >= since)?;

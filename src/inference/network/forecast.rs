@@ -16,7 +16,7 @@ use model::topic::Address;
 
 use crate::math::loss::LossRule;
 use crate::math::regret::ByActor;
-use crate::math::statistics::{count, deviation, median, moving_average};
+use crate::math::statistics::{count, deviation, mean, median, moving_average};
 use crate::math::synthesis::Values;
 use crate::network::addresses;
 
@@ -137,15 +137,17 @@ fn expect_similar(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
         }
     }
     let loss = |samples: &[Sample<'_>]| {
-        let all = samples.iter().map(|sample| sample.plain_loss);
-        let mean = all.sum::<f64>() / count(samples.len());
         let similar =
             samples.iter().filter(|s| is_similar.get(s.epoch_idx).copied().unwrap_or(false));
         let n_similar = similar.clone().count();
         let sum: f64 = similar.map(|sample| sample.plain_loss).sum();
-        (sum + MEAN_COUNTS * mean) / (count(n_similar) + MEAN_COUNTS)
+        (sum + MEAN_COUNTS * mean_loss(samples)) / (count(n_similar) + MEAN_COUNTS)
     };
     judged.iter().map(|one| (one.name.clone(), loss(&one.samples))).collect()
+}
+
+fn mean_loss(samples: &[Sample<'_>]) -> f64 {
+    mean(&samples.iter().map(|sample| sample.plain_loss).collect::<Vec<_>>())
 }
 
 /// Returns the standard deviation of an inferer's past offsets by label.
@@ -166,24 +168,12 @@ const RIDGE: f64 = 5.0;
 /// Bound of normalized distances, in standard deviations, since a linear model is unreliable beyond it.
 const DEVIATIONS_MAX: f64 = 3.0;
 
-/// Mean and standard deviation of past distances, with which distances are normalized.
-struct Scale {
-    mean: f64,
-    deviation: f64,
-}
-
-impl Scale {
-    fn from_distances(distances: &[f64]) -> Self {
-        Self {
-            mean: distances.iter().sum::<f64>() / count(distances.len().max(1)),
-            // Avoids a division by 0: the distance of an inferer can be the same in all past epochs.
-            deviation: deviation(distances) + 1e-9,
-        }
-    }
-
-    fn measure(&self, distance: f64) -> f64 {
-        (distance - self.mean) / self.deviation
-    }
+/// Returns a function that normalizes a distance by the mean and the standard deviation of past
+/// `distances`.
+fn normalizer(distances: &[f64]) -> impl Fn(f64) -> f64 {
+    // Avoids a division by 0: the distance of an inferer can be the same in all past epochs.
+    let (mean, deviation) = (mean(distances), deviation(distances) + 1e-9);
+    move |distance| (distance - mean) / deviation
 }
 
 /// Predicts the plain loss of each inferer by a linear model of its past losses. The variables are the
@@ -194,8 +184,7 @@ fn expect_wary(
     judged: &[Judged<'_>],
 ) -> ByActor<f64> {
     let mean_distance = |offsets: &mut dyn Iterator<Item = &[f64]>| {
-        let distances: Vec<f64> = offsets.map(distance).collect();
-        distances.iter().sum::<f64>() / count(distances.len().max(1))
+        mean(&offsets.map(distance).collect::<Vec<_>>())
     };
     let all_today = mean_distance(&mut offsets.values().map(Vec::as_slice));
     let all: Vec<f64> = past
@@ -215,11 +204,11 @@ fn ridge_loss(samples: &[Sample<'_>], all: &[f64], today: [f64; 2]) -> f64 {
     let own: Vec<f64> = samples.iter().map(|sample| distance(sample.offset)).collect();
     let others = samples.iter().map(|s| all.get(s.epoch_idx).copied().unwrap_or_default());
     let others: Vec<f64> = others.collect();
-    let mean = samples.iter().map(|sample| sample.plain_loss).sum::<f64>() / count(samples.len());
-    let (own_scale, others_scale) = (Scale::from_distances(&own), Scale::from_distances(&others));
+    let mean = mean_loss(samples);
+    let (normalize_own, normalize_others) = (normalizer(&own), normalizer(&others));
     let (mut xx, mut xy, mut yy, mut xl, mut yl) = (RIDGE, 0.0, RIDGE, 0.0, 0.0);
     for ((own, others), sample) in own.iter().zip(&others).zip(samples) {
-        let (x, y) = (own_scale.measure(*own), others_scale.measure(*others));
+        let (x, y) = (normalize_own(*own), normalize_others(*others));
         let loss = sample.plain_loss - mean;
         xx += x * x;
         xy += x * y;
@@ -228,7 +217,7 @@ fn ridge_loss(samples: &[Sample<'_>], all: &[f64], today: [f64; 2]) -> f64 {
         yl += y * loss;
     }
     let determinant = xx * yy - xy * xy;
-    let [x, y] = [own_scale.measure(today[0]), others_scale.measure(today[1])]
+    let [x, y] = [normalize_own(today[0]), normalize_others(today[1])]
         .map(|measure| measure.clamp(-DEVIATIONS_MAX, DEVIATIONS_MAX));
     let moved = (x * (xl * yy - yl * xy) + y * (yl * xx - xl * xy)) / determinant;
     // Falls back to the mean if the squares of large distances overflowed.

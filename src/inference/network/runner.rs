@@ -342,7 +342,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs `job` and submits its outputs, or only the first output if the job runs `model`. Returns the
+    /// Runs `job`, at the latest until the window of `nonce` closes, and submits its outputs, or only the first output if the job runs `model`. Returns the
     /// number of expected outputs and the number of submitted outputs.
     async fn run_and_take(
         &self,
@@ -350,26 +350,17 @@ impl Runner {
         job: Job,
         model: Option<String>,
     ) -> Result<(usize, usize), StepError> {
-        let outputs = self.run_in_time(nonce, job).await?;
+        let closes_at = epoch::close_height(self.topic.timing, nonce);
+        let left = self.inference.chain().until(closes_at);
+        let late = |_| StepError::new("predictor did not finish before the window closed");
+        let outputs = timeout(left, self.runs.run(job)).await.map_err(late)?;
+        let outputs = outputs.map_err(StepError::caused_by("predictor failed"))?;
         let n_outputs = if model.is_some() { 1 } else { outputs.len() };
         let mut n_taken = 0;
         for output in outputs.iter().take(n_outputs) {
             n_taken += usize::from(self.take(nonce, output, model.as_deref()).await);
         }
         Ok((n_outputs, n_taken))
-    }
-
-    /// Runs `job` with a timeout at the end of the window of `nonce`.
-    async fn run_in_time(
-        &self,
-        nonce: BlockHeight,
-        job: Job,
-    ) -> Result<Vec<PeerOutput>, StepError> {
-        let closes_at = epoch::close_height(self.topic.timing, nonce);
-        let left = self.inference.chain().until(closes_at);
-        let late = |_| StepError::new("predictor did not finish before the window closed");
-        let outputs = timeout(left, self.runs.run(job)).await.map_err(late)?;
-        outputs.map_err(StepError::caused_by("predictor failed"))
     }
 
     /// Submits the output of a worker. If the output is invalid or refused, records a problem and

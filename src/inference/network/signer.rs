@@ -5,11 +5,11 @@
 //! integers in units of 10⁻¹⁸.
 
 use std::fmt;
-use std::iter::repeat;
 use std::str::FromStr;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use k256::ecdsa::{SigningKey, VerifyingKey};
+use model::topic::decimal;
 use num_bigint::BigUint;
 use sha3::{Digest as _, Keccak256};
 
@@ -222,23 +222,18 @@ fn account_of(key: &VerifyingKey) -> Account {
 /// Number of decimals of an amount.
 pub const DECIMALS: usize = 18;
 
-/// Maximum number of significant digits in the text of an amount: about the digits of the largest
-/// amount, and as many decimals.
-const DIGITS_MAX: usize = 160;
-
-/// Error for a text that is not an amount.
+/// Error for a number that is not an amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct AmountError(String);
-
-/// Returns the error for a text that is not a decimal number.
-fn not_decimal() -> AmountError {
-    AmountError("not a decimal number".to_owned())
-}
-
-/// Returns the error for an amount that exceeds 256 bits.
-fn too_large() -> AmountError {
-    AmountError("number exceeds 256 bits".to_owned())
+pub enum AmountError {
+    /// The number is infinite or not a number.
+    #[error("not a decimal number")]
+    NotDecimal,
+    /// The number is negative.
+    #[error("{0} is negative, which contracts cannot represent")]
+    Negative(String),
+    /// The amount does not fit in the contract's numbers.
+    #[error("number exceeds 256 bits")]
+    TooLarge,
 }
 
 /// A 256-bit number in units of 10⁻¹⁸.
@@ -246,47 +241,20 @@ fn too_large() -> AmountError {
 pub struct Amount(BigUint);
 
 impl Amount {
-    /// Parses a decimal number as an amount. Decimals after [`DECIMALS`] are cut off. The text is not
-    /// converted to a double, so that no digits are lost.
+    /// Creates the amount of `number`, from the shortest decimal text that parses as the number. Decimals
+    /// after [`DECIMALS`] are cut off.
     ///
     /// # Errors
     /// [`AmountError`] with the reason.
-    pub fn of_decimal(text: &str) -> Result<Self, AmountError> {
-        let text = text.trim();
-        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => {
-                (mantissa, exponent.parse::<i64>().map_err(|_| not_decimal())?)
-            }
-            None => (text, 0),
-        };
-        let (is_negative, plain) = match mantissa.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
-        };
-        let (whole, part) = plain.split_once('.').unwrap_or((plain, ""));
-        let digits = format!("{whole}{part}");
-        let significant = digits.trim_start_matches('0');
-        let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
-        if !are_digits || digits.is_empty() || significant.len() > DIGITS_MAX {
-            return Err(not_decimal());
+    pub fn new(number: f64) -> Result<Self, AmountError> {
+        let text = decimal(number);
+        if number < 0.0 {
+            return Err(AmountError::Negative(text));
         }
-        if is_negative && !significant.is_empty() {
-            let text = format!("{text} is negative, which contracts cannot represent");
-            return Err(AmountError(text));
-        }
-        // Digits of `whole` and the first `DECIMALS` digits of `part` belong to the amount, before the
-        // exponent shifts the point.
-        let n_before = i64::try_from(whole.len() + DECIMALS).unwrap_or(i64::MAX);
-        let n_zeros = i64::try_from(digits.len() - significant.len()).unwrap_or(i64::MAX);
-        let n_kept = n_before.saturating_add(exponent).saturating_sub(n_zeros);
-        if significant.is_empty() || n_kept <= 0 {
-            return Ok(Self(BigUint::ZERO));
-        }
-        let n_kept = usize::try_from(n_kept).ok().filter(|n_kept| *n_kept <= DIGITS_MAX);
-        let n_kept = n_kept.ok_or_else(too_large)?;
-        let kept: String = significant.chars().chain(repeat('0')).take(n_kept).collect();
-        let amount: BigUint = kept.parse().map_err(|_| not_decimal())?;
-        if amount.bits() > 256 { Err(too_large()) } else { Ok(Self(amount)) }
+        let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+        let digits = format!("{whole}{part:0<DECIMALS$.DECIMALS$}");
+        let amount: BigUint = digits.parse().map_err(|_| AmountError::NotDecimal)?;
+        if amount.bits() > 256 { Err(AmountError::TooLarge) } else { Ok(Self(amount)) }
     }
 
     /// Returns the number as 32 bytes in big-endian order.

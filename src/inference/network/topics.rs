@@ -153,9 +153,7 @@ impl Inference {
         }
         let is_same_quantity = topic.source == before.source && topic.truth == before.truth;
         let inputs = if is_same_quantity { Inputs::Keep } else { Inputs::Drop };
-        let topic = Arc::new(topic);
-        self.put_topics(vec![Arc::clone(&topic)], inputs).await?;
-        Ok(topic)
+        self.put_topic(topic, inputs).await
     }
 
     /// Deletes topic `id` on behalf of `by`, which must be its creator. The deletion is durable once
@@ -199,7 +197,7 @@ impl Inference {
     ) -> Result<Arc<Topic>> {
         let _alone = self.change_list().await?;
         let before = self.owned(id, by)?;
-        self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await
+        self.put_topic(Topic { is_active, ..before.as_ref().clone() }, Inputs::Keep).await
     }
 
     /// Stores `dataset` as the id of the dataset called `name`, which topic `id` reads, and returns it. If
@@ -223,7 +221,7 @@ impl Inference {
         }
         let mut topic = topic.as_ref().clone();
         topic.source.dataset_id = Some(dataset);
-        self.put_topic(topic).await?;
+        self.put_topic(topic, Inputs::Keep).await?;
         Ok(dataset)
     }
 
@@ -248,7 +246,7 @@ impl Inference {
             workers.remove(&worker)
         };
         topic.check()?;
-        self.put_topic(topic).await
+        self.put_topic(topic, Inputs::Keep).await
     }
 
     /// Validates the settings of `topic`, including its horizon at the chain's block time.
@@ -269,9 +267,9 @@ impl Inference {
         }
     }
 
-    pub(crate) async fn put_topic(&self, topic: Topic) -> Result<Arc<Topic>> {
+    pub(crate) async fn put_topic(&self, topic: Topic, inputs: Inputs) -> Result<Arc<Topic>> {
         let topic = Arc::new(topic);
-        self.put_topics(vec![Arc::clone(&topic)], Inputs::Keep).await?;
+        self.put_topics(vec![Arc::clone(&topic)], inputs).await?;
         Ok(topic)
     }
 

@@ -14,7 +14,7 @@ use wire::paths;
 
 use super::App;
 use super::error::{ApiError, ConsumerError, Result};
-use super::openapi::parameters::{ConsumerMembers, ConsumerRefusal};
+use super::openapi::bodies::ConsumerRefusal;
 use super::openapi::{NETWORKS, NOT_SIGNABLE, NOTHING_TO_SIGN};
 use super::request::{Params, read_topic_id};
 use crate::math::synthesis::interval::PERCENTILES;
@@ -41,7 +41,7 @@ pub struct Consumers {
 /// timestamp is in seconds since 1970. Negative values are refused, since contracts have unsigned
 /// numbers.
 #[utoipa::path(get, path = paths::CONSUMER, operation_id = "consumer", tag = "consumer",
-    params(ConsumerMembers),
+    params(("allora_topic_id" = u64, Query), ("inference_value_type" = Option<String>, Query)),
     responses((status = 200, description = "Value and signature", body = Envelope<Body>),
         (status = 400, description = NOT_SIGNABLE, body = ConsumerRefusal),
         (status = 404, description = NOTHING_TO_SIGN, body = ConsumerRefusal)))]
@@ -71,34 +71,31 @@ async fn signed(service: &App, chain: &str, topic: TopicId) -> Result<Json<Envel
         let message = format!("topic {topic} has several labels, which cannot be signed");
         return Err(ApiError::invalid(message));
     };
-    let normalized = decimal(value.value);
-    let interval = intervals.first();
-    let values: Vec<String> =
-        interval.map(|i| i.values.iter().copied().map(decimal).collect()).unwrap_or_default();
-    let percentiles: Vec<String> =
-        if values.is_empty() { Vec::new() } else { PERCENTILES.map(decimal).to_vec() };
-    let amount = |text: &String| {
-        Amount::of_decimal(text).map_err(|error| ApiError::invalid(error.to_string()))
-    };
+    let values = intervals.first().map_or(&[][..], |interval| &interval.values);
+    let percentiles = if values.is_empty() { &[][..] } else { &PERCENTILES };
+    let amount =
+        |number: f64| Amount::new(number).map_err(|error| ApiError::invalid(error.to_string()));
+    let amounts = |numbers: &[f64]| numbers.iter().copied().map(amount).collect::<Result<_>>();
     let inference = SignedInference {
-        network_inference: amount(&normalized)?,
+        network_inference: amount(value.value)?,
         timestamp: u64::try_from(bundles.closed_at.seconds()).unwrap_or_default(),
         topic_id: topic.get(),
-        percentiles: percentiles.iter().map(amount).collect::<Result<_, _>>()?,
-        values: values.iter().map(amount).collect::<Result<_, _>>()?,
+        percentiles: amounts(percentiles)?,
+        values: amounts(values)?,
     };
     let signature = signer.sign(domain, &inference)?;
     let texts = |amounts: &[Amount]| amounts.iter().map(ToString::to_string).collect();
+    let normalized = |numbers: &[f64]| numbers.iter().copied().map(decimal).collect();
     Ok(wrapped(Body {
         signature,
         token_decimals: u32::try_from(DECIMALS).unwrap_or_default(),
         inference_data: InferenceData {
             network_inference: inference.network_inference.to_string(),
-            network_inference_normalized: normalized,
+            network_inference_normalized: decimal(value.value),
             confidence_interval_percentiles: texts(&inference.percentiles),
-            confidence_interval_percentiles_normalized: percentiles,
+            confidence_interval_percentiles_normalized: normalized(percentiles),
             confidence_interval_values: texts(&inference.values),
-            confidence_interval_values_normalized: values,
+            confidence_interval_values_normalized: normalized(values),
             topic_id: topic.to_string(),
             timestamp: inference.timestamp,
             extra_data: "0x".to_owned(),

@@ -10,8 +10,10 @@ mod scores;
 mod submissions;
 mod windows;
 
+use std::collections::BTreeMap;
+
 use axum::Json;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -27,7 +29,7 @@ pub(super) use self::fixed::constant_queries;
 pub(super) use self::losses::body as loss_body;
 use super::App;
 use super::error::{ApiError, Result};
-use super::openapi::parameters::{AddressMember, AtBlock, ByVersion, ChainParams, LeaveOut};
+use super::openapi::bodies::{AtBlock, ByVersion};
 use super::request::Params;
 use crate::network::topic::Topic;
 
@@ -63,18 +65,36 @@ impl Queries {
 
     /// Adds a query with its `handler`. Its path and description come from the entry `id` in
     /// `assets/chain-queries.txt`.
-    fn get<T, F>(mut self, id: &str, handler: fn(Params) -> F) -> Self
+    fn get<T, F>(self, id: &str, handler: fn(Params) -> F) -> Self
     where
         T: ToSchema + Serialize + 'static,
         F: Future<Output = Answer<T>> + Send + 'static,
     {
-        let mut schemas = vec![(T::name().into_owned(), T::schema())];
+        self.add::<T>(id, &json!(T::schema()), get(handler))
+    }
+
+    /// Adds a query as [`Self::get`] does. Its response is an object whose only member, `member`, is
+    /// the result of `handler`.
+    fn member<T, F>(self, id: &str, member: &'static str, handler: fn(Params) -> F) -> Self
+    where
+        T: ToSchema + Serialize + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let properties = json!({member: T::schema()});
+        let schema = json!({"type": "object", "required": [member], "properties": properties});
+        let answer = move |params: Params| async move {
+            handler(params).await.map(|value| Json(BTreeMap::from([(member, value)])))
+        };
+        self.add::<T>(id, &schema, get(answer))
+    }
+
+    /// Adds the query `id`, whose response has the schema `schema` and refers to the schemas of `T`.
+    fn add<T: ToSchema>(mut self, id: &str, schema: &Value, route: MethodRouter<App>) -> Self {
+        let mut schemas = Vec::new();
         T::schemas(&mut schemas);
-        let reference = format!("#/components/schemas/{}", T::name());
-        let content = json!({"schema": {"$ref": reference}});
-        for text in QueryText::all().filter(|text| text.id == id) {
-            let paths = text.describe(self.tag, "Result", &content);
-            self.router = self.router.routes((schemas.clone(), paths, get(handler)));
+        if let Some(text) = QueryText::all().find(|text| text.id == id) {
+            let paths = text.describe(self.tag, "Result", &json!({"schema": schema}));
+            self.router = self.router.routes((schemas, paths, route));
         }
         self
     }
@@ -84,7 +104,8 @@ impl Queries {
 pub(super) struct QueryText<'t> {
     /// Id of the operation in the API description.
     pub(super) id: &'t str,
-    /// Path after the version, then `?` and the names of required query parameters, separated by `&`.
+    /// Path after the version, then `?` and the names of query parameters, separated by `&`. A `?` after
+    /// a name marks it as optional.
     pub(super) path: &'t str,
     summary: &'t str,
     description: Option<&'t str>,
@@ -110,9 +131,12 @@ impl QueryText<'_> {
     /// Returns the API description of the query in the group `tag`, with a JSON response.
     fn describe(&self, tag: &str, response: &str, content: &Value) -> Paths {
         let (path, query) = self.path.split_once('?').unwrap_or((self.path, ""));
-        let parameters = query.split('&').filter(|name| !name.is_empty());
-        let parameters: Vec<Value> =
-            parameters.map(|name| json!({"name": name, "in": "query", "required": true})).collect();
+        let describe = |name: &str| match name.strip_suffix('?') {
+            Some(name) => json!({"name": name, "in": "query", "required": false}),
+            None => json!({"name": name, "in": "query", "required": true}),
+        };
+        let names = query.split('&').filter(|name| !name.is_empty());
+        let parameters: Vec<Value> = names.map(describe).collect();
         let operation = json!({
             "tags": [tag],
             "summary": self.summary,

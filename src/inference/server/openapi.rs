@@ -1,6 +1,6 @@
 //! `GET /api/openapi.json`: `OpenAPI` description of the service. The request needs no API key.
 
-pub(super) mod parameters;
+pub(super) mod bodies;
 
 use std::sync::LazyLock;
 
@@ -174,6 +174,16 @@ fn describe_parameter(name: &str) -> (String, Value) {
         "asset" => ("Asset, such as `BTC`.", word()),
         "timeframe" => ("Time until the price, such as `8h`.", word()),
         "network" => ("Name of the network.", json!({"type": "string", "enum": NETWORKS})),
+        "leave_out" => (
+            "Fills `one_out_forecaster_values`, `one_in_forecaster_values` and \
+             `one_out_inferer_forecaster_values` for a topic with one output. By default, they are \
+             empty, since the chain does not document their elements.",
+            json!({"type": "string", "enum": ["all"]}),
+        ),
+        "allora_topic_id" => ("Id of the topic, which must have a single label.", number(1)),
+        "inference_value_type" => {
+            ("Type of the signed value.", json!({"type": "string", "enum": ["uint256"]}))
+        }
         "part" | "other" | "target" => ("Address, or id of a topic.", json!({"type": "string"})),
         _ => {
             let text = match (name, name.strip_prefix("one_out_")) {

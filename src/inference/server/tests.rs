@@ -4,9 +4,9 @@ mod active;
 mod batch;
 mod epoch_actors;
 mod large;
+mod leaderboard;
 mod losses;
 mod metrics;
-mod one_actor;
 mod outside;
 mod queries;
 mod refusals;
@@ -22,6 +22,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use model::key::ApiKey;
 use model::timestamp::Timestamp;
+use model::topic::TopicId;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -76,33 +77,68 @@ impl Fixture {
         Self { _folder: folder, accounts, clock, inference, router, group, key }
     }
 
-    async fn send(&self, method: &str, path: &str, header: Option<(&str, &str)>) -> (u16, Value) {
+    async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: String,
+    ) -> Response {
         let mut request = Request::builder().method(method).uri(path);
-        if let Some((name, value)) = header {
-            request = request.header(name, value);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
-        let request = request.body(Body::empty()).unwrap();
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), 1 << 24).await.unwrap();
-        let body =
-            if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
-        (status, body)
+        self.router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap()
+    }
+
+    /// Returns the response to a `GET` with `key`.
+    async fn respond(&self, path: &str, key: &ApiKey) -> Response {
+        self.request("GET", path, &[("x-api-key", key.reveal())], String::new()).await
+    }
+
+    async fn send(&self, method: &str, path: &str, header: Option<(&str, &str)>) -> (u16, Value) {
+        read(self.request(method, path, header.as_slice(), String::new()).await).await
     }
 
     /// Sends `body` with the fixture's key.
     async fn put(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let request = Request::builder().method(method).uri(path);
-        let request = request.header("x-api-key", self.key.reveal());
-        let request = request.body(Body::from(body.to_string())).unwrap();
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), 1 << 24).await.unwrap();
-        (status, serde_json::from_slice(&body).unwrap())
+        let key = [("x-api-key", self.key.reveal())];
+        read(self.request(method, path, &key, body.to_string()).await).await
     }
 
     async fn get(&self, path: &str) -> (u16, Value) {
-        self.send("GET", path, Some(("X-Api-Key", self.key.reveal()))).await
+        read(self.respond(path, &self.key).await).await
+    }
+
+    /// Opens an epoch of topic `id` with `input` as the latest value of its column. Returns the nonce.
+    async fn open(&self, id: u64, input: f64) -> u64 {
+        let nonce = self.inference.chain().height();
+        assert!(self.inference.open_epoch(topic(id), nonce).await.unwrap());
+        let input = Input { at: self.clock.now(), value: input };
+        self.inference.put_input(topic(id), nonce, input).await.unwrap();
+        nonce
+    }
+
+    async fn submit_as(
+        &self,
+        worker: &str,
+        name: Option<&str>,
+        (id, nonce): (u64, u64),
+        payload: Payload,
+    ) {
+        let (worker, name) = (worker.parse().unwrap(), name.map(str::to_owned));
+        let sender = Sender { topic: topic(id), nonce, worker, name };
+        self.inference.submit(sender, payload).await.unwrap();
+    }
+
+    /// Closes an epoch, learns from its ground truth `outcome` if there is one, and advances the clock to
+    /// the next epoch.
+    async fn close(&self, id: u64, nonce: u64, outcome: Option<f64>) {
+        assert!(self.inference.close(topic(id), nonce).await.unwrap());
+        if outcome.is_some() {
+            assert!(self.inference.learn(topic(id), nonce, outcome).await.unwrap());
+        }
+        self.clock.advance(Duration::from_secs(12));
     }
 
     /// Runs an epoch of topic `id` in which two workers submit `values`. The ground truth is `outcome`.
@@ -118,25 +154,14 @@ impl Fixture {
         names: [&str; 2],
         outcome: f64,
     ) {
-        let topic = id.to_string().parse().unwrap();
-        let nonce = self.inference.chain().height();
-        assert!(self.inference.open_epoch(topic, nonce).await.unwrap());
-        let input = Input { at: self.clock.now(), value: 50.0 };
-        self.inference.put_input(topic, nonce, input).await.unwrap();
+        let nonce = self.open(id, 50.0).await;
         // A worker without values does not submit.
         let workers = ["allo1a", "allo1b"].into_iter().zip(names);
         let present = values.iter().zip(workers).filter(|(values, _)| !values.is_empty());
         for (values, (worker, name)) in present {
-            let owned = |(label, value): &(&str, &str)| ((*label).to_owned(), (*value).to_owned());
-            let payload =
-                Payload { values: values.iter().map(owned).collect(), ..Payload::default() };
-            let worker = worker.parse().unwrap();
-            let sender = Sender { topic, nonce, worker, name: Some(name.to_owned()) };
-            self.inference.submit(sender, payload).await.unwrap();
+            self.submit_as(worker, Some(name), (id, nonce), payload(values)).await;
         }
-        assert!(self.inference.close(topic, nonce).await.unwrap());
-        assert!(self.inference.learn(topic, nonce, Some(outcome)).await.unwrap());
-        self.clock.advance(Duration::from_secs(12));
+        self.close(id, nonce, Some(outcome)).await;
     }
 
     /// Compares the status, the gRPC code and the message of an error with the expected values.
@@ -145,6 +170,27 @@ impl Fixture {
         let want = json!({"code": code, "message": message, "details": []});
         assert_eq!((got_status, got), (status, want));
     }
+}
+
+fn topic(id: u64) -> TopicId {
+    TopicId::new(id).unwrap()
+}
+
+/// Returns a payload with a value for each label.
+fn payload(values: &[(&str, &str)]) -> Payload {
+    let owned = |(label, value): &(&str, &str)| ((*label).to_owned(), (*value).to_owned());
+    Payload { values: values.iter().map(owned).collect(), ..Payload::default() }
+}
+
+async fn body_of(response: Response) -> Vec<u8> {
+    to_bytes(response.into_body(), 1 << 24).await.unwrap().to_vec()
+}
+
+/// Returns the status and the JSON of `response`, which is null for an empty body.
+async fn read(response: Response) -> (u16, Value) {
+    let status = response.status().as_u16();
+    let body = body_of(response).await;
+    (status, if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() })
 }
 
 /// Returns `settings` with the members of `changes`.
@@ -173,7 +219,7 @@ fn consumers() -> Consumers {
         signer: crate::network::signer::Signer::from_bytes(&[7; 32]).unwrap(),
         chains: [("ethereum-11155111".to_owned(), Domain { chain_id: 11_155_111, contract })]
             .into(),
-        prices: [("BTC/8h".to_owned(), "1".parse().unwrap())].into(),
+        prices: [("BTC/8h".to_owned(), topic(1))].into(),
     }
 }
 
@@ -200,7 +246,7 @@ async fn key_is_required_except_for_the_health_check() {
 #[tokio::test]
 async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_space() {
     let fixture = Fixture::new().await;
-    fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
+    fixture.inference.open_epoch(topic(1), 1).await.unwrap();
     fixture.inference.limit_pages(1);
     // The forecast needs more space than a page of the file, so that storing it requires a new page.
     let forecast: BTreeMap<_, _> =
@@ -314,7 +360,7 @@ async fn list_of_topics_contains_schedule_and_actors() {
     for _ in 0..2 {
         fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], 50.0).await;
     }
-    fixture.inference.open_epoch("1".parse().unwrap(), 25).await.unwrap();
+    fixture.inference.open_epoch(topic(1), 25).await.unwrap();
     let (_, body) = fixture.get("/api/v1/topics").await;
     assert_eq!((&body["block_height"], &body["block_time_ms"]), (&json!(25), &json!(1000)));
     let topic = &body["topics"][0];
@@ -360,189 +406,6 @@ async fn history_of_bundles_is_oldest_first_and_has_truth_and_losses() {
 }
 
 #[tokio::test]
-async fn leaderboard_contains_learned_and_plain_losses_and_a_baseline() {
-    let fixture = Fixture::new().await;
-    let (_, body) = fixture.get("/api/v1/topics/1/leaderboard").await;
-    let none = json!({"topic_id": 1, "epochs": [], "min_epochs": 10, "n_common_epochs": 0,
-        "is_logarithmic": true, "actors": []});
-    assert_eq!(body, none);
-    for outcome in [50.0, 51.0, 52.0].into_iter().cycle().take(13) {
-        fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], outcome).await;
-    }
-    let (_, body) = fixture.get("/api/v1/topics/1/leaderboard").await;
-    let actors = body["actors"].as_array().unwrap();
-    let of = |worker: &str| actors.iter().find(|actor| actor["worker"] == worker).unwrap();
-    let near = |value: &Value, want: f64| (value.as_f64().unwrap() - want).abs() < 1e-9;
-    // `allo1a` has squared errors of 1, 0 (bounded to 0.01) and 1. The errors of `allo1b` are 5, 4 and
-    // 3.
-    assert!(near(&of("allo1a")["mean_plain_loss"], 2.01 / 3.0), "{body}");
-    assert!(near(&of("allo1a")["mean_loss"], -2.0 / 3.0), "{body}");
-    assert!(near(&of("allo1b")["mean_plain_loss"], 50.0 / 3.0), "{body}");
-    // The naive value of the first epoch is the mean of both values. In later epochs it is close to the
-    // value of the better worker, which then is not better than the naive value.
-    let (near_one, far_one) = (of("allo1a"), of("allo1b"));
-    assert!(near(&near_one["better_than_naive"], 1.0 / 12.0), "{body}");
-    assert!(near(&far_one["better_than_naive"], 0.0), "{body}");
-    assert_eq!((&near_one["median_loss"], &near_one["missed_epochs"]), (&json!(0.0), &json!(0)));
-    assert!(near_one["contribution"].as_f64().unwrap() > 0.0, "{body}");
-    assert!(far_one["contribution"].as_f64().unwrap() < near_one["contribution"].as_f64().unwrap());
-    let (_, day) = fixture.get("/api/v1/topics/1/leaderboard?period=24h").await;
-    assert_eq!(day["actors"], body["actors"]);
-    assert_eq!(fixture.get("/api/v1/topics/1/leaderboard?period=1h").await.0, 400);
-    assert_eq!((&of("allo1a")["name"], &of("allo1a")["n_epochs"]), (&json!("peer"), &json!(13)));
-    let n_better = |own: &Value| {
-        let is_better = |it: &&Value| it["mean_loss"].as_f64() < own["mean_loss"].as_f64();
-        actors.iter().filter(is_better).count()
-    };
-    assert!(actors.iter().all(|actor| actor["rank"] == n_better(actor) + 1), "{body}");
-    let losses: Vec<f64> = actors.iter().map(|a| a["mean_loss"].as_f64().unwrap()).collect();
-    assert!(losses.is_sorted() && actors.iter().any(|a| a["role"] == "forecaster"), "{body}");
-    let epochs = body["epochs"].as_array().unwrap();
-    // The horizon of the first epoch passes when the sixth epoch opens.
-    let uninformed = epochs.iter().skip(4).take(3).map(|epoch| &epoch["uninformed"]);
-    assert_eq!(uninformed.collect::<Vec<_>>(), [&json!(null), &json!(4.0), &json!(0.25)]);
-    assert_eq!(body["n_common_epochs"], 12, "forecasters are inactive in the first");
-    // Without regrets, the values of the first epoch are the mean of both inferences.
-    assert!(near(&epochs[0]["combined"], 9.0) && near(&epochs[0]["naive"], 9.0), "{body}");
-
-    let (_, body) = fixture.get("/api/v1/topics/1/leaderboard?epochs=1").await;
-    assert_eq!((&body["min_epochs"], body["epochs"].as_array().unwrap().len()), (&json!(1), 1));
-    for unfit in ["0", "501", "some"] {
-        let (status, _) =
-            fixture.get(&format!("/api/v1/topics/1/leaderboard?epochs={unfit}")).await;
-        assert_eq!(status, 400, "{unfit}");
-    }
-    assert_eq!(fixture.get("/api/v1/topics/9/leaderboard").await.0, 404);
-}
-
-#[tokio::test]
-async fn direction_of_a_value_is_measured_from_the_latest_value_at_the_opening() {
-    let fixture = Fixture::new().await;
-    // The latest value at each opening is 50. The worker that repeats it predicts no direction.
-    for outcome in [53.0, 49.0, 52.0, 51.0].into_iter().cycle().take(12) {
-        fixture.epoch(1, [&[("y", "50")], &[("y", "52")]], outcome).await;
-    }
-    let actors = ranked(&fixture, "1/leaderboard").await;
-    let accuracy = |worker: &str| {
-        let actor = actors.iter().find(|actor| actor["worker"] == worker).unwrap();
-        actor["directional_accuracy"].as_f64().unwrap()
-    };
-    assert_eq!((accuracy("allo1a"), accuracy("allo1b")), (0.0, 8.0 / 11.0), "{actors:?}");
-}
-
-/// Returns the actors of the leaderboard at `query`.
-async fn ranked(fixture: &Fixture, query: &str) -> Vec<Value> {
-    let (status, body) = fixture.get(&format!("/api/v1/topics/{query}")).await;
-    assert_eq!(status, 200, "{body}");
-    body["actors"].as_array().unwrap().clone()
-}
-
-#[tokio::test]
-async fn rank_history_of_an_actor_equals_its_ranks_in_earlier_leaderboards() {
-    let fixture = Fixture::new().await;
-    let standing = |it: &Value| json!([it["rank"], it["mean_loss"]]);
-    let mut want = Vec::new();
-    for idx in 0..16 {
-        let error = if idx < 8 { 2.0 } else { 6.0 };
-        fixture.epoch_of(&[("one", error), ("other", 4.0)]).await;
-        let board = ranked(&fixture, "1/leaderboard?epochs=12").await;
-        want.extend(board.iter().find(|actor| actor["worker"] == "allo1one").map(standing));
-    }
-    let one = ranked(&fixture, "1/leaderboard?epochs=12&actor=one").await;
-    let points = one[0]["rank_history"].as_array().unwrap();
-    assert_eq!(points.iter().map(standing).collect::<Vec<_>>(), want[4..]);
-    let ranks = [&points[0]["rank"], &points[7]["rank"], &points[11]["rank"]];
-    assert!(ranks[0].is_null() && ranks[1].as_u64() < ranks[2].as_u64(), "{points:?}");
-    assert_eq!(points[11]["opened_at"], "2027-01-15T08:03:00Z");
-    let day = ranked(&fixture, "1/leaderboard?period=24h&actor=one").await;
-    let points = day[0]["rank_history"].as_array().unwrap();
-    assert_eq!((points.len(), &points[15]["rank"]), (16, &day[0]["rank"]));
-}
-
-impl Fixture {
-    /// Runs an epoch of topic 1 with the ground truth 50. The worker of each name in `errors` submits
-    /// 50 plus its error.
-    async fn epoch_of(&self, errors: &[(&str, f64)]) {
-        let (topic, nonce) = ("1".parse().unwrap(), self.inference.chain().height());
-        assert!(self.inference.open_epoch(topic, nonce).await.unwrap());
-        let input = Input { at: self.clock.now(), value: 50.0 };
-        self.inference.put_input(topic, nonce, input).await.unwrap();
-        for (name, error) in errors {
-            let values = vec![("y".to_owned(), (50.0 + error).to_string())];
-            let worker = format!("allo1{name}").parse().unwrap();
-            let sender = Sender { topic, nonce, worker, name: Some((*name).to_owned()) };
-            self.inference.submit(sender, Payload { values, ..Payload::default() }).await.unwrap();
-        }
-        assert!(self.inference.close(topic, nonce).await.unwrap());
-        assert!(self.inference.learn(topic, nonce, Some(50.0)).await.unwrap());
-        self.clock.advance(Duration::from_secs(12));
-    }
-
-    /// Returns the name, the rank and the number of counted epochs of each inferer on the leaderboard.
-    async fn standings(&self) -> Vec<(String, Option<u64>, u64)> {
-        let (status, body) = self.get("/api/v1/topics/1/leaderboard").await;
-        assert_eq!(status, 200, "{body}");
-        let actors = body["actors"].as_array().unwrap().iter();
-        let inferers = actors.filter(|actor| actor["role"] == "inferer");
-        let standing = |actor: &Value| {
-            let name = actor["name"].as_str().unwrap().to_owned();
-            (name, actor["rank"].as_u64(), actor["n_counted_epochs"].as_u64().unwrap())
-        };
-        inferers.map(standing).collect()
-    }
-}
-
-/// Checks the order of the inferers and whether each has a rank. The ranks themselves are not compared,
-/// since forecasters have ranks, too.
-#[track_caller]
-fn check_order(standings: &[(String, Option<u64>, u64)], want: &[(&str, bool, u64)]) {
-    let got: Vec<_> =
-        standings.iter().map(|(name, rank, n)| (name.as_str(), rank.is_some(), *n)).collect();
-    assert_eq!(got, want);
-}
-
-#[tokio::test]
-async fn actor_with_one_lucky_submission_is_listed_but_not_ranked() {
-    let fixture = Fixture::new().await;
-    for _ in 0..11 {
-        fixture.epoch_of(&[("good", 1.0), ("bad", 5.0)]).await;
-    }
-    fixture.epoch_of(&[("good", 1.0), ("bad", 5.0), ("lucky", 0.0)]).await;
-    // The first of the 12 epochs does not count, since no forecaster was active in it.
-    let want = [("good", true, 11), ("bad", true, 11), ("lucky", false, 1)];
-    check_order(&fixture.standings().await, &want);
-    fixture.epoch_of(&[("good", 1.0)]).await;
-    check_order(&fixture.standings().await, &want);
-    // An actor that left is not ranked and does not restrict the epochs that the other actors have in
-    // common.
-    for _ in 0..12 {
-        fixture.epoch_of(&[("good", 1.0), ("late", 2.0)]).await;
-    }
-    let left = [("good", true, 12), ("late", true, 12), ("bad", false, 7), ("lucky", false, 1)];
-    check_order(&fixture.standings().await, &left);
-}
-
-#[tokio::test]
-async fn actors_are_ranked_by_learned_loss_in_common_epochs() {
-    let fixture = Fixture::new().await;
-    // These difficult epochs are not compared, since `newcomer` does not take part.
-    for _ in 0..10 {
-        fixture.epoch_of(&[("always", 10.0), ("steady", 10.0)]).await;
-    }
-    for idx in 0..10 {
-        // The mean of plain losses is higher for `steady` than for `always`, but the mean of their
-        // logarithms is lower.
-        let rarely_wrong = if idx == 0 { 5.0 } else { 0.5 };
-        let errors = [("always", 1.0), ("steady", rarely_wrong), ("newcomer", 2.0)];
-        fixture.epoch_of(&errors).await;
-    }
-    let want = [("steady", true, 10), ("always", true, 10), ("newcomer", true, 10)];
-    check_order(&fixture.standings().await, &want);
-    let (_, body) = fixture.get("/api/v1/topics/1/leaderboard").await;
-    assert_eq!(body["n_common_epochs"], 10);
-}
-
-#[tokio::test]
 async fn service_runs_epochs_once_it_is_started() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Clock::system();
@@ -562,11 +425,10 @@ async fn service_runs_epochs_once_it_is_started() {
     let (runs, rows) = crate::tests::fakes(&clock);
     let service = InferenceService::start(options, runs, rows, &group, clock).await.unwrap();
     assert_ne!(service.address.port(), 0);
-    let topic = "1".parse().unwrap();
     // Waits for one complete epoch, since on a busy machine a window can close before all workers have
     // responded.
     let two_epochs = || async {
-        let history = service.inference.history(topic, 0..=u64::MAX, 10).await.unwrap();
+        let history = service.inference.history(topic(1), 0..=u64::MAX, 10).await.unwrap();
         let is_whole = history.iter().any(|epoch| epoch.n_inferers == 8);
         if history.len() >= 2 && is_whole { Ok(history) } else { Err(history) }
     };

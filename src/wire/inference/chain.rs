@@ -25,20 +25,8 @@ messages! {
     /// Inferences of an epoch.
     Inferences { inferences: Vec<InferenceBody> } "One inference per worker, sorted by address.";
 
-    /// Response to `inferences/{topic_id}/{block_height}`.
-    InferencesAtBlock { inferences: Inferences } "The inferences.";
-
-    /// Response to `topics/{topic_id}/workers/{worker_address}/latest_input_inference`.
-    LatestInputInference { latest_input_inference: InputInferenceBody } "The latest inference.";
-
-    /// Response to `latest_inference` in versions up to v9.
-    LatestInference { latest_inference: InferenceBody } "The latest inference.";
-
     /// Forecasts of an epoch.
     Forecasts { forecasts: Vec<ForecastBody> } "One forecast per worker, sorted by address.";
-
-    /// Response to `forecasts/{topic_id}/{block_height}`.
-    ForecastsAtBlock { forecasts: Forecasts } "The forecasts.";
 
     /// A nonce in the envelope of the chain's API.
     Nonce { block_height: String } "Block at which the epoch opened.";
@@ -58,84 +46,8 @@ messages! {
     /// Response to `reputer_loss_bundles/{topic_id}/{block_height}`.
     ReputerLossBundles { loss_bundles: Vec<ValueBundle> } "One bundle per reputer.";
 
-    /// Response to the queries for a regret.
-    RegretResponse { regret: TimestampedValue } "Regret and its nonce.";
-
-    /// Response to `latest_regret_stdnorm/{topic_id}`.
-    ValueResponse { value: String } "Decimal number as text.";
-
-    /// Response to the queries for a weight.
-    WeightResponse { weight: String } "Weight, 0 to 1.";
-
-    /// Response to the queries for one score.
-    ScoreResponse { score: ScoreBody } "Latest score of the actor.";
-
     /// A list of scores in the envelope of the chain's API.
     Scores { scores: Vec<ScoreBody> } "Scores by actor, or newest first.";
-
-    /// Response to the queries for scores at a block.
-    ScoresAtBlock { scores: Scores } "Scores, sorted by address.";
-
-    /// Response to the queries for counts of inclusions.
-    CountResponse { count: String } "Number of epochs.";
-
-    /// Response to `topic_exists/{topic_id}`.
-    TopicExists { exists: bool } "True if the topic exists.";
-
-    /// Response to `is_topic_active/{topic_id}`.
-    IsTopicActive { is_active: bool } "True if epochs open.";
-
-    /// Response to `next_churning_block_by_topic_id/{topic_id}`.
-    NextChurningBlock { block_height: String } "Height at which the next epoch opens.";
-
-    /// Response to `is_worker_nonce_unfulfilled/{topic_id}/{block_height}`.
-    IsWorkerNonceUnfulfilled { is_worker_nonce_unfulfilled: bool } "True if the epoch is open.";
-
-    /// Response to `is_reputer_nonce_unfulfilled/{topic_id}/{block_height}`.
-    IsReputerNonceUnfulfilled { is_reputer_nonce_unfulfilled: bool }
-        "True if the epoch has not been learned from.";
-
-    /// Response to the queries for a registration.
-    IsRegistered { is_registered: bool } "True if the actor took part.";
-
-    /// Response to `is_whitelisted_topic_reputer/{topic_id}/{address}`.
-    IsWhitelistedTopicReputer { is_whitelisted_topic_reputer: bool } "True if it is listed.";
-
-    /// Response to `can_submit_reputer_payload/{topic_id}/{address}`.
-    CanSubmitReputerPayload { can_submit_reputer_payload: bool } "True if its losses are accepted.";
-
-    /// Response to `can_update_topic_whitelist/{topic_id}/{address}`.
-    CanUpdateTopicWhitelist { can_update_topic_whitelist: bool } "True if it can change the whitelist.";
-
-    /// Response to the queries for a node.
-    NodeInfo { node_info: OffchainNode } "The node.";
-
-    /// Response to the queries for an initial score.
-    InitialScore { score: String } "Score as a decimal number.";
-
-    /// Response to `is_topic_worker_whitelist_enabled/{topic_id}`.
-    IsTopicWorkerWhitelistEnabled { is_topic_worker_whitelist_enabled: bool }
-        "True if only workers on the whitelist can submit.";
-
-    /// Response to `is_whitelisted_topic_worker/{topic_id}/{address}`.
-    IsWhitelistedTopicWorker { is_whitelisted_topic_worker: bool }
-        "True if it is on the whitelist.";
-
-    /// Response to `can_submit_worker_payload/{topic_id}/{address}`.
-    CanSubmitWorkerPayload { can_submit_worker_payload: bool }
-        "True if it is on the whitelist, or the whitelist is disabled.";
-
-    /// Response to `active_inferers/{topic_id}`.
-    ActiveInferers { inferers: Vec<String> } "Addresses of the inferers.";
-
-    /// Response to `active_forecasters/{topic_id}`.
-    ActiveForecasters { forecasters: Vec<String> } "Addresses of the forecasters.";
-
-    /// Response to the queries for last commits.
-    LastCommit { last_commit: Option<Commit> } "Latest commit; null before the first.";
-
-    /// Response to `topic_reward_nonce/{topic_id}`.
-    RewardNonce { nonce: String } "Nonce of the latest epoch learned from; 0 before the first.";
 
     /// Position of the next page.
     Pagination { next_key: Option<String> } "Null: there is one page.";
@@ -228,13 +140,6 @@ pub struct ForecastBody {
 pub struct NonceList<N> {
     /// Nonces, oldest first.
     pub nonces: Vec<N>,
-}
-
-/// Response to the queries for nonces and windows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Nonces<N> {
-    /// List of nonces, oldest first.
-    pub nonces: NonceList<N>,
 }
 
 /// Value of an actor.
@@ -405,13 +310,6 @@ impl ReputerNonce {
     #[must_use]
     pub fn new(height: u64) -> Self {
         Self { reputer_nonce: Nonce::new(height) }
-    }
-}
-
-impl<N> Nonces<N> {
-    /// Wraps `nonces`.
-    pub fn new(nonces: impl IntoIterator<Item = N>) -> Self {
-        Self { nonces: NonceList { nonces: nonces.into_iter().collect() } }
     }
 }
 

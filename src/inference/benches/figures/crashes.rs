@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::Outcome;
 use crate::network::{Network, topic};
-use crate::rows::print;
+use crate::print;
 
 /// Environment variable with the directory of the service's files. If set, this program runs the
 /// service instead of the benchmark.

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::Outcome;
 use crate::network::{Network, topic};
-use crate::rows::print;
+use crate::print;
 use crate::synthesis::Numbers;
 
 /// Number of inferers.

@@ -21,7 +21,7 @@ use web::serve::serve;
 
 use crate::Outcome;
 use crate::network::{Network, topic};
-use crate::rows::print;
+use crate::print;
 
 /// Number of concurrent connections.
 const CONNECTIONS: usize = 32;

@@ -18,7 +18,7 @@ use model::topic::Address;
 use tokio::time::Instant;
 
 use crate::Outcome;
-use crate::rows::print;
+use crate::print;
 
 /// Number of runs per size. The median time is reported.
 const RUNS: usize = 15;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::Outcome;
 use crate::network::{Network, topic};
-use crate::rows::print;
+use crate::print;
 
 /// Number of topics.
 const N_TOPICS: u64 = 1000;

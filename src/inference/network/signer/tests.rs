@@ -12,22 +12,22 @@ fn domain() -> Domain {
     Domain { chain_id: 11_155_111, contract: SEPOLIA.parse().unwrap() }
 }
 
-fn amounts(texts: &[&str]) -> Vec<Amount> {
-    texts.iter().map(|text| Amount::of_decimal(text).unwrap()).collect()
+fn amounts(numbers: &[f64]) -> Vec<Amount> {
+    numbers.iter().map(|number| Amount::new(*number).unwrap()).collect()
 }
 
 fn inference(timestamp: u64) -> SignedInference {
     SignedInference {
-        network_inference: Amount::of_decimal("3365.485208027959").unwrap(),
+        network_inference: Amount::new(3_365.485_208_027_959).unwrap(),
         timestamp,
         topic_id: 9,
-        percentiles: amounts(&["2.28", "15.87", "50", "84.13", "97.72"]),
+        percentiles: amounts(&[2.28, 15.87, 50.0, 84.13, 97.72]),
         values: amounts(&[
-            "3016.256807053656",
-            "3029.849059956295",
-            "3049.738780726754",
-            "3148.6820399552084",
-            "3278.3331718486165",
+            3_016.256_807_053_656,
+            3_029.849_059_956_295,
+            3_049.738_780_726_754,
+            3_148.682_039_955_208_4,
+            3_278.333_171_848_616_5,
         ]),
     }
 }
@@ -91,48 +91,36 @@ fn keys_and_accounts_are_parsed_and_debug_output_hides_keys() {
     assert!(matches!("00".repeat(32).parse::<Signer>(), Err(SignerError::Key)));
 }
 
-#[track_caller]
-fn check_amount(text: &str, want: &str) {
-    assert_eq!(Amount::of_decimal(text).map(|amount| amount.to_string()), Ok(want.to_owned()));
-}
-
 #[test]
-fn amounts_are_scaled_by_eighteen_decimals() {
-    check_amount("3365.485208027959", "3365485208027959000000");
-    check_amount("0", "0");
-    check_amount("-0.0", "0");
-    check_amount("2.28", "2280000000000000000");
-    check_amount("1e-18", "1");
-    check_amount("3e1", "30000000000000000000");
-    check_amount("12.5E-1", "1250000000000000000");
-    check_amount(".5", "500000000000000000");
-}
-
-#[test]
-fn decimals_of_amounts_beyond_eighteen_are_truncated() {
-    check_amount("0.0000000000000000019", "1");
-    check_amount("1e-19", "0");
-    check_amount("1e-400", "0");
-    check_amount(&format!("0.{}1", "0".repeat(299)), "0");
-}
-
-#[test]
-fn amounts_are_exact_beyond_the_precision_of_doubles() {
-    check_amount(
-        "90071992547409931234.000000000000000001",
-        "90071992547409931234000000000000000001",
-    );
-    let largest = "115792089237316195423570985008687907853269984665640564039457.584007913129639935";
-    check_amount(largest, &largest.replace('.', ""));
-}
-
-#[test]
-fn invalid_amounts_are_rejected() {
-    let negative = Amount::of_decimal("-1.5").unwrap_err();
-    assert_eq!(negative.to_string(), "-1.5 is negative, which contracts cannot represent");
-    assert_eq!(Amount::of_decimal("1e60"), Err(too_large()));
-    assert_eq!(Amount::of_decimal("1e999999999999"), Err(too_large()));
-    for text in ["", "x", "1.2.3", "0x10", "1e", "NaN", "--1"] {
-        assert_eq!(Amount::of_decimal(text), Err(not_decimal()), "{text}");
+fn amounts_have_eighteen_decimals() {
+    for (number, want) in [
+        (3_365.485_208_027_959, "3365485208027959000000"),
+        (-0.0, "0"),
+        (2.28, "2280000000000000000"),
+        (30.0, "30000000000000000000"),
+        (1e-18, "1"),
+        (1.9e-18, "1"),
+        (1e-300, "0"),
+        (1e20, "100000000000000000000000000000000000000"),
+    ] {
+        assert_eq!(Amount::new(number).map(|amount| amount.to_string()), Ok(want.to_owned()));
     }
+}
+
+#[test]
+fn numbers_that_contracts_cannot_represent_are_rejected() {
+    for (number, want) in [
+        (-1.5, "-1.5 is negative, which contracts cannot represent"),
+        (1.2e59, "number exceeds 256 bits"),
+        (f64::MAX, "number exceeds 256 bits"),
+        (f64::NAN, "not a decimal number"),
+        (f64::INFINITY, "not a decimal number"),
+    ] {
+        assert_eq!(Amount::new(number).unwrap_err().to_string(), want);
+    }
+    assert_eq!(
+        Amount::new(1.1e59).unwrap().bytes()[0] >> 7,
+        1,
+        "the largest amounts have 256 bits"
+    );
 }

@@ -22,6 +22,12 @@ const HORIZON_DAYS_MAX: u32 = 366;
 /// integers.
 const BLOCKS_MAX: BlockHeight = 1 << 32;
 
+/// Maximum number of workers on a whitelist.
+const WHITELIST_MAX: usize = 2048;
+
+/// Maximum number of models of a predictor, since each is executed in every epoch.
+const MODELS_MAX: usize = 64;
+
 /// Range of `p_norm` that the chain accepts since v0.17.
 const P_NORM_RANGE: RangeInclusive<f64> = 2.5..=4.5;
 
@@ -117,15 +123,15 @@ impl Topic {
             _ => 0.0,
         };
         let share = "must be from 0 to 1";
-        let n_actors = "must be from 1 to 1024";
+        let n_actors = &format!("must be from 1 to {SUBMISSIONS_MAX}");
+        let lag = &format!("must be at most {BLOCKS_MAX} blocks");
+        let n_workers = &format!("must have at most {WHITELIST_MAX} workers");
+        let n_bytes = &format!("must be at least {}", Retention::BYTES_MIN);
+        let n_models = &format!("must be at most {MODELS_MAX} with distinct printable names");
         let has_models = self.predictor.as_ref().is_none_or(|p| are_valid_models(&p.models));
         let has_bytes = self.keep.bytes.is_none_or(|bytes| bytes >= Retention::BYTES_MIN);
         let is_valid = [
-            (
-                "ground_truth_lag",
-                "must be at most 4294967296 blocks",
-                self.timing.ground_truth_lag <= BLOCKS_MAX,
-            ),
+            ("ground_truth_lag", lag.as_str(), self.timing.ground_truth_lag <= BLOCKS_MAX),
             ("p_norm", "must be from 0.1 to 100", (0.1..=100.0).contains(&p_norm)),
             ("c_norm", "must be from -100 to 100", (-100.0..=100.0).contains(&c_norm)),
             (
@@ -144,11 +150,7 @@ impl Topic {
                 n_actors,
                 actors.contains(&self.active_max.forecaster),
             ),
-            (
-                "worker_whitelist",
-                "must have at most 2048 workers",
-                self.whitelist.workers.len() <= 2048,
-            ),
+            ("worker_whitelist", n_workers, self.whitelist.workers.len() <= WHITELIST_MAX),
             ("label_default_value", "must be finite", self.labeling.default.is_finite()),
             ("unity_tolerance", share, self.unity_tolerance.is_none_or(|t| of_one.contains(&t))),
             (
@@ -157,10 +159,10 @@ impl Topic {
                 self.labeling.per_submission_max > 0,
             ),
             ("direction_threshold", share, of_one.contains(&threshold)),
-            ("keep_bytes", "must be at least 1000000", has_bytes),
+            ("keep_bytes", n_bytes, has_bytes),
             ("keep_days", "must be at least 1", self.keep.days.is_none_or(|days| days > 0)),
             ("value_min", "exceeds value_max", self.value_range.is_satisfiable()),
-            ("models", "must be at most 64 with distinct printable names", has_models),
+            ("models", n_models, has_models),
         ];
         let (what, want, _) = is_valid.into_iter().find(|(.., is_valid)| !is_valid)?;
         Some(format!("{what} {want}"))
@@ -203,6 +205,5 @@ fn are_valid_models(models: &[PredictorModelSettings]) -> bool {
     let is_valid = |name: &&str| {
         !name.is_empty() && name.len() <= STRING_BYTES_MAX && !name.chars().any(is_unprintable)
     };
-    // The number of models is limited, since each is executed in every epoch.
-    names.len() == models.len() && names.len() <= 64 && names.iter().all(is_valid)
+    names.len() == models.len() && names.len() <= MODELS_MAX && names.iter().all(is_valid)
 }

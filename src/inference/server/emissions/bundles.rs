@@ -18,9 +18,7 @@ use wire::inference::{Bundle, LatestBundle};
 use wire::paths;
 
 use super::super::bundle_body::{self, PairBody, json, pieces};
-use super::{
-    ApiError, App, AtBlock, ByVersion, LeaveOut, OpenApiRouter, Params, Result, no_form, routes,
-};
+use super::{ApiError, App, AtBlock, ByVersion, OpenApiRouter, Params, Result, no_form, routes};
 use crate::math::pair_values::FullBundle;
 use crate::network::topic::{Topic, TopicKind};
 use crate::store::Bundles;
@@ -96,7 +94,7 @@ impl Bodies {
 /// the median deviation, which includes this epoch. If there are no such submissions, this is the
 /// ordinary bundle. Not supported for topics with several labels: code 3.
 #[utoipa::path(get, path = paths::LATEST_OUTLIER_RESISTANT,
-    tag = "bundles", params(LeaveOut),
+    tag = "bundles", params(("leave_out" = Option<String>, Query)),
     responses((status = 200, body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
 pub(super) async fn latest_network_inferences_outlier_resistant(
     params: Params,
@@ -108,7 +106,7 @@ pub(super) async fn latest_network_inferences_outlier_resistant(
 ///
 /// `v9` does not support topics with several labels: code 3.
 #[utoipa::path(get, path = "/network_inferences/{topic_id}/last_inference/{block_height}",
-    tag = "bundles", params(LeaveOut), responses((status = 200, body = inline(AtBlock))))]
+    tag = "bundles", params(("leave_out" = Option<String>, Query)), responses((status = 200, body = inline(AtBlock))))]
 async fn network_inferences_at_block(params: Params) -> Result<Response> {
     older_bundle(&params, false).await
 }
@@ -119,7 +117,7 @@ async fn network_inferences_at_block(params: Params) -> Result<Response> {
 /// the median deviation, which includes this epoch. If there are no such submissions, this is the
 /// ordinary bundle. Not supported for topics with several labels: code 3.
 #[utoipa::path(get, path = "/network_inferences_outlier_resistant/{topic_id}/last_inference/{block_height}",
-    tag = "bundles", params(LeaveOut), responses((status = 200, body = inline(AtBlock))))]
+    tag = "bundles", params(("leave_out" = Option<String>, Query)), responses((status = 200, body = inline(AtBlock))))]
 async fn network_inferences_at_block_outlier_resistant(params: Params) -> Result<Response> {
     older_bundle(&params, true).await
 }
@@ -193,7 +191,7 @@ fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle> {
 ///
 /// `v9` does not support topics with several labels: code 3.
 #[utoipa::path(get, path = paths::LATEST_NETWORK_INFERENCES,
-    tag = "bundles", params(LeaveOut),
+    tag = "bundles", params(("leave_out" = Option<String>, Query)),
     responses((status = 200, body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
 pub(super) async fn latest_network_inferences(params: Params) -> Result<Response> {
     newest_bundle(&params, false).await

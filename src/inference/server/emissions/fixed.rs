@@ -4,13 +4,16 @@
 //! The chain's clients send these queries. Those about missing features are read from
 //! `assets/constant-queries.txt`.
 
-use axum::Json;
+use std::collections::BTreeMap;
+
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
 
-use super::{Answer, App, ChainParams, OpenApiRouter, Params, QueryText, Result, routes};
+use super::{App, OpenApiRouter, Params, Queries, QueryText, Result};
 use crate::math::outlier;
 use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
 use crate::network::submission::FORECAST_MAX;
@@ -24,7 +27,7 @@ pub(in crate::server) fn constant_queries() -> impl Iterator<Item = [&'static st
 
 /// Returns the router of these queries.
 pub(super) fn api() -> OpenApiRouter<App> {
-    let router = OpenApiRouter::new().routes(routes!(params));
+    let router = Queries::new("windows").member("params", "params", params).router;
     constant_queries().fold(router, |router, [path, summary, body]| {
         let (parts, words): (Vec<&str>, Vec<&str>) =
             path.split('/').skip(1).partition(|part| part.starts_with('{'));
@@ -49,12 +52,16 @@ fn respond(params: &Params, body: &'static str) -> Result<Response> {
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// Returns the chain's parameters by name.
-///
-/// Limits have the values of this network, and all other parameters the values of the chain.
-#[utoipa::path(get, path = "/params",
-    tag = "windows", responses((status = 200, body = inline(ChainParams))))]
-async fn params(params: Params) -> Answer<Value> {
+/// Value of a parameter of the chain: a number as string, or a flag.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+enum ChainParam {
+    Text(String),
+    Flag(bool),
+}
+
+/// Returns the chain's parameters by name. Limits have the values of this network.
+async fn params(params: Params) -> Result<BTreeMap<String, ChainParam>> {
     params.check_version()?;
     let limits = [
         ("inference_outlier_detection_alpha", outlier::ALPHA.to_string()),
@@ -68,11 +75,11 @@ async fn params(params: Params) -> Answer<Value> {
         ("max_topic_label_whitelist_size", LABELS_MAX.to_string()),
         ("min_epoch_length", EPOCH_LENGTH_MIN.to_string()),
     ];
-    let limits = limits.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text)));
+    let limits = limits.into_iter().map(|(name, text)| (name.to_owned(), ChainParam::Text(text)));
     // The file has the chain's defaults as of v0.17 (`DefaultParams` in `x/emissions/types/params.go`),
     // with fees and stakes of 0, and with topics that only operators' keys can create.
-    let mut params: Map<String, Value> =
+    let mut params: BTreeMap<String, ChainParam> =
         serde_json::from_str(include_str!("../../../../assets/chain-params.json"))?;
     params.extend(limits);
-    Ok(Json(json!({ "params": params })))
+    Ok(params)
 }

@@ -1,17 +1,15 @@
 //! Losses, regrets and weights. The topic's dataset appears as the only reputer, which reports all
 //! losses.
 
-use axum::Json;
 use axum::response::Response;
 use model::topic::{Address, BlockHeight, decimal};
 use wire::inference::chain::{
-    NetworkLoss, RegretResponse, ReputerLossBundles, ReputerLossBundlesV9, ReputerNonce,
-    ReputerValueBundle, ReputerValueBundles, TimestampedValue, ValueBundle, ValueResponse,
-    WeightResponse, WorkerValue,
+    NetworkLoss, ReputerLossBundles, ReputerLossBundlesV9, ReputerNonce, ReputerValueBundle,
+    ReputerValueBundles, TimestampedValue, ValueBundle, WorkerValue,
 };
 
 use super::super::bundle_body::{self, PairBody};
-use super::{Answer, ApiError, App, ByVersion, OpenApiRouter, Params, Queries, Result, routes};
+use super::{ApiError, App, ByVersion, OpenApiRouter, Params, Queries, Result, routes};
 use crate::math::regret::Role::{self, Forecaster, Inferer};
 use crate::math::regret::{ByActor, Losses};
 use crate::network::addresses;
@@ -21,30 +19,30 @@ use crate::network::topic::Topic;
 /// Returns the router of these queries.
 pub(super) fn api() -> OpenApiRouter<App> {
     Queries::new("losses")
-        .get("inferer_network_regret", |params| {
+        .member("inferer_network_regret", "regret", |params| {
             regret(params, Against::Combined, Inferer, "actor_id")
         })
-        .get("forecaster_network_regret", |params| {
+        .member("forecaster_network_regret", "regret", |params| {
             regret(params, Against::Combined, Forecaster, "worker")
         })
-        .get("one_in_forecaster_network_regret", one_in_regret)
-        .get("naive_inferer_network_regret", naive_regret)
-        .get("native_inferer_network_regret", naive_regret)
-        .get("one_out_inferer_inferer_network_regret", |params| {
+        .member("one_in_forecaster_network_regret", "regret", one_in_regret)
+        .member("naive_inferer_network_regret", "regret", naive_regret)
+        .member("native_inferer_network_regret", "regret", naive_regret)
+        .member("one_out_inferer_inferer_network_regret", "regret", |params| {
             one_out_regret(params, Inferer, Inferer)
         })
-        .get("one_out_inferer_forecaster_network_regret", |params| {
+        .member("one_out_inferer_forecaster_network_regret", "regret", |params| {
             one_out_regret(params, Inferer, Forecaster)
         })
-        .get("one_out_forecaster_inferer_network_regret", |params| {
+        .member("one_out_forecaster_inferer_network_regret", "regret", |params| {
             one_out_regret(params, Forecaster, Inferer)
         })
-        .get("one_out_forecaster_forecaster_network_regret", |params| {
+        .member("one_out_forecaster_forecaster_network_regret", "regret", |params| {
             one_out_regret(params, Forecaster, Forecaster)
         })
-        .get("latest_regret_stdnorm", latest_regret_stdnorm)
-        .get("latest_inferer_weight", |params| weight(params, Inferer))
-        .get("latest_forecaster_weight", |params| weight(params, Forecaster))
+        .member("latest_regret_stdnorm", "value", latest_regret_stdnorm)
+        .member("latest_inferer_weight", "weight", |params| weight(params, Inferer))
+        .member("latest_forecaster_weight", "weight", |params| weight(params, Forecaster))
         .router
         .routes(routes!(network_loss))
         .routes(routes!(reputer_loss_bundles))
@@ -78,11 +76,11 @@ async fn reputer_loss_bundles(params: Params) -> Result<Response> {
     bundle_body::response(&ReputerLossBundles { loss_bundles: vec![bundle] }, vec![pairs])
 }
 
-async fn naive_regret(params: Params) -> Answer<RegretResponse> {
+async fn naive_regret(params: Params) -> Result<TimestampedValue> {
     regret(params, Against::Naive, Inferer, "inferer").await
 }
 
-async fn one_in_regret(params: Params) -> Answer<RegretResponse> {
+async fn one_in_regret(params: Params) -> Result<TimestampedValue> {
     params.topic()?;
     let with = params.address("forecaster")?;
     let is_own = params.address("inferer")? == with;
@@ -92,7 +90,7 @@ async fn one_in_regret(params: Params) -> Answer<RegretResponse> {
 
 /// Returns the regret of an actor in `role` against the combined value without an actor in `out_role`.
 /// Both are named by the request.
-async fn one_out_regret(params: Params, out_role: Role, role: Role) -> Answer<RegretResponse> {
+async fn one_out_regret(params: Params, out_role: Role, role: Role) -> Result<TimestampedValue> {
     params.topic()?;
     let out = params.address(&format!("one_out_{}", out_role.name()))?;
     regret(params, Against::OneOut(out_role, out), role, role.name()).await
@@ -104,12 +102,11 @@ async fn regret(
     against: Against,
     role: Role,
     name: &str,
-) -> Answer<RegretResponse> {
+) -> Result<TimestampedValue> {
     let topic = params.topic()?;
     let actor = params.address(name)?;
     let (nonce, regret) = params.service.inference.regret(topic.id, against, role, actor).await?;
-    let regret = TimestampedValue { block_height: nonce.to_string(), value: decimal(regret) };
-    Ok(Json(RegretResponse { regret }))
+    Ok(TimestampedValue { block_height: nonce.to_string(), value: decimal(regret) })
 }
 
 /// Returns the losses of the requested epoch in the form of the API, and separately the losses of
@@ -159,14 +156,13 @@ fn values(by_actor: &ByActor<f64>) -> Vec<WorkerValue> {
     by_actor.iter().map(value).collect()
 }
 
-async fn latest_regret_stdnorm(params: Params) -> Answer<ValueResponse> {
+async fn latest_regret_stdnorm(params: Params) -> Result<String> {
     let learned = params.service.inference.learned(params.topic_id()?).await?;
-    Ok(Json(ValueResponse { value: decimal(learned.regret_scale.unwrap_or_default()) }))
+    Ok(decimal(learned.regret_scale.unwrap_or_default()))
 }
 
-async fn weight(params: Params, role: Role) -> Answer<WeightResponse> {
+async fn weight(params: Params, role: Role) -> Result<String> {
     let (topic, name) = (params.topic()?, params.address("actor_id")?);
     let shares = params.service.inference.learned_shares(topic.id).await?;
-    let weight = shares[role].get(&name).copied().unwrap_or_default();
-    Ok(Json(WeightResponse { weight: decimal(weight) }))
+    Ok(decimal(shares[role].get(&name).copied().unwrap_or_default()))
 }

@@ -7,9 +7,8 @@ use axum::Json;
 use model::topic::{Address, BlockHeight, decimal};
 use wire::inference::LabeledValue;
 use wire::inference::chain::{
-    ForecastBody, ForecastElement, Forecasts, ForecastsAtBlock, InferenceBody, Inferences,
-    InferencesAtBlock, InputInferenceBody, InputLabeledValueBody, LatestInference,
-    LatestInferences, LatestInputInference,
+    ForecastBody, ForecastElement, Forecasts, InferenceBody, Inferences, InputInferenceBody,
+    InputLabeledValueBody, LatestInferences,
 };
 
 use super::{Answer, ApiError, App, OpenApiRouter, Params, Queries, Result, no_form};
@@ -20,18 +19,17 @@ use crate::network::topic::Topic;
 /// Returns the router of these queries.
 pub(super) fn api() -> OpenApiRouter<App> {
     Queries::new("submissions")
-        .get("inferences_at_block", inferences_at_block)
+        .member("inferences_at_block", "inferences", inferences_at_block)
         .get("latest_inferences", latest_inferences)
-        .get("forecasts_at_block", forecasts_at_block)
-        .get("latest_input_inference", latest_input_inference)
-        .get("latest_inference", latest_inference)
+        .member("forecasts_at_block", "forecasts", forecasts_at_block)
+        .member("latest_input_inference", "latest_input_inference", latest_input_inference)
+        .member("latest_inference", "latest_inference", latest_inference)
         .router
 }
 
-async fn inferences_at_block(params: Params) -> Answer<InferencesAtBlock> {
+async fn inferences_at_block(params: Params) -> Result<Inferences> {
     let topic = params.topic()?;
-    let inferences = read_inferences(&params, &topic, params.height()?).await?;
-    Ok(Json(InferencesAtBlock { inferences }))
+    read_inferences(&params, &topic, params.height()?).await
 }
 
 async fn latest_inferences(params: Params) -> Answer<LatestInferences> {
@@ -41,7 +39,7 @@ async fn latest_inferences(params: Params) -> Answer<LatestInferences> {
     Ok(Json(LatestInferences { inferences, block_height: nonce.to_string() }))
 }
 
-async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
+async fn forecasts_at_block(params: Params) -> Result<Forecasts> {
     let (topic, nonce) = (params.topic()?, params.height()?);
     let submissions = read_closed(&params, &topic, nonce).await?;
     let inferring = submissions.iter().filter(|submission| !submission.inference.is_empty());
@@ -66,34 +64,31 @@ async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
         })
         .collect();
     forecasts.retain(|forecast| !forecast.forecast_elements.is_empty());
-    Ok(Json(ForecastsAtBlock { forecasts: Forecasts { forecasts } }))
+    Ok(Forecasts { forecasts })
 }
 
-async fn latest_input_inference(params: Params) -> Answer<LatestInputInference> {
+async fn latest_input_inference(params: Params) -> Result<InputInferenceBody> {
     let topic = params.topic()?;
     let (nonce, submission) = newest(&params, &topic).await?;
     let labeled = |value: LabeledValue| InputLabeledValueBody {
         label: value.label_name,
         value: decimal(value.value),
     };
-    Ok(Json(LatestInputInference {
-        latest_input_inference: InputInferenceBody {
-            topic_id: topic.id.to_string(),
-            block_height: nonce.to_string(),
-            inferer: submission.worker.to_string(),
-            value: only(&topic, &submission).unwrap_or_else(|| "0".to_owned()),
-            values: submission.inference.into_iter().map(labeled).collect(),
-            extra_data: None,
-            proof: String::new(),
-        },
-    }))
+    Ok(InputInferenceBody {
+        topic_id: topic.id.to_string(),
+        block_height: nonce.to_string(),
+        inferer: submission.worker.to_string(),
+        value: only(&topic, &submission).unwrap_or_else(|| "0".to_owned()),
+        values: submission.inference.into_iter().map(labeled).collect(),
+        extra_data: None,
+        proof: String::new(),
+    })
 }
 
-async fn latest_inference(params: Params) -> Answer<LatestInference> {
+async fn latest_inference(params: Params) -> Result<InferenceBody> {
     let topic = params.topic()?;
     let (nonce, submission) = newest(&params, &topic).await?;
-    let latest_inference = body(&topic, params.is_old(), nonce, submission)?;
-    Ok(Json(LatestInference { latest_inference }))
+    body(&topic, params.is_old(), nonce, submission)
 }
 
 async fn newest(params: &Params, topic: &Topic) -> Result<(BlockHeight, Submission)> {

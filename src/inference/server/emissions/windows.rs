@@ -8,16 +8,11 @@ use std::sync::Arc;
 use axum::Json;
 use model::topic::{Address, BlockHeight, TopicId};
 use wire::inference::chain::{
-    ActiveForecasters, ActiveInferers, ActiveTopics, CanSubmitReputerPayload,
-    CanSubmitWorkerPayload, CanUpdateTopicWhitelist, Commit, IsRegistered,
-    IsReputerNonceUnfulfilled, IsTopicActive, IsTopicWorkerWhitelistEnabled,
-    IsWhitelistedTopicReputer, IsWhitelistedTopicWorker, IsWorkerNonceUnfulfilled, LastCommit,
-    NextChurningBlock, NodeInfo, Nonce, Nonces, OffchainNode, Pagination, ReputerNonce,
-    RewardNonce, TopicExists, WindowStatus,
+    ActiveTopics, Commit, Nonce, NonceList, OffchainNode, Pagination, ReputerNonce, WindowStatus,
 };
 
 use super::super::topics;
-use super::{AddressMember, Answer, ApiError, App, OpenApiRouter, Params, Queries, Result, routes};
+use super::{Answer, ApiError, App, OpenApiRouter, Params, Queries, Result};
 use crate::math::regret::{ByRole, Role};
 use crate::network::addresses;
 use crate::network::epoch::{self, EpochProgress};
@@ -27,43 +22,46 @@ use crate::{Inference, InferenceError};
 /// Returns the router of these queries.
 pub(super) fn api() -> OpenApiRouter<App> {
     Queries::new("windows")
-        .get("topic_exists", topic_exists)
-        .get("is_topic_active", is_topic_active)
+        .member("topic_exists", "exists", topic_exists)
+        .member("is_topic_active", "is_active", is_topic_active)
         .get("active_topics_at_block", active_topics_at_block)
-        .get("next_churning_block_by_topic_id", next_churning_block_by_topic_id)
-        .get("is_worker_nonce_unfulfilled", is_worker_nonce_unfulfilled)
-        .get("is_reputer_nonce_unfulfilled", is_reputer_nonce_unfulfilled)
-        .get("topic_last_worker_commit_info", topic_last_worker_commit_info)
-        .get("topic_last_reputer_commit_info", topic_last_reputer_commit_info)
-        .get("topic_reward_nonce", topic_reward_nonce)
-        .get("is_topic_worker_whitelist_enabled", is_topic_worker_whitelist_enabled)
-        .get("is_whitelisted_topic_worker", is_whitelisted_topic_worker)
-        .get("can_submit_worker_payload", can_submit_worker_payload)
-        .get("active_inferers", active_inferers)
-        .get("active_forecasters", active_forecasters)
-        .get("worker_registered", worker_registered)
-        .get("reputer_registered", reputer_registered)
-        .get("worker_node_info", worker_node_info)
-        .get("reputer_node_info", reputer_node_info)
-        .get("is_whitelisted_topic_reputer", is_whitelisted_topic_reputer)
-        .get("can_submit_reputer_payload", can_submit_reputer_payload)
-        .get("can_update_topic_whitelist", can_update_topic_whitelist)
+        .member("next_churning_block_by_topic_id", "block_height", next_churning_block)
+        .member("is_worker_nonce_unfulfilled", "is_worker_nonce_unfulfilled", is_open)
+        .member("is_reputer_nonce_unfulfilled", "is_reputer_nonce_unfulfilled", is_unlearned)
+        .member("topic_last_worker_commit_info", "last_commit", last_closed)
+        .member("topic_last_reputer_commit_info", "last_commit", last_learned)
+        .member("topic_reward_nonce", "nonce", reward_nonce)
+        .member(
+            "is_topic_worker_whitelist_enabled",
+            "is_topic_worker_whitelist_enabled",
+            is_whitelist_enabled,
+        )
+        .member("is_whitelisted_topic_worker", "is_whitelisted_topic_worker", is_whitelisted)
+        .member("can_submit_worker_payload", "can_submit_worker_payload", can_submit)
+        .member("active_inferers", "inferers", |params| active_in(params, Role::Inferer))
+        .member("active_forecasters", "forecasters", |params| active_in(params, Role::Forecaster))
+        .member("worker_registered", "is_registered", worker_registered)
+        .member("reputer_registered", "is_registered", is_reputer)
+        .member("worker_node_info", "node_info", worker_node_info)
+        .member("reputer_node_info", "node_info", reputer_node_info)
+        .member("is_whitelisted_topic_reputer", "is_whitelisted_topic_reputer", is_reputer)
+        .member("can_submit_reputer_payload", "can_submit_reputer_payload", is_reputer)
+        .member("can_update_topic_whitelist", "can_update_topic_whitelist", is_creator)
+        .member("unfulfilled_worker_nonces", "nonces", unfulfilled_worker_nonces)
+        .member("unfulfilled_reputer_nonces", "nonces", unfulfilled_reputer_nonces)
+        .member("open_worker_submission_windows", "nonces", open_worker_windows)
+        .member("open_reputer_submission_windows", "nonces", open_reputer_windows)
+        .get("worker_submission_window_status", worker_window_status)
+        .get("reputer_submission_window_status", reputer_window_status)
         .router
-        .routes(routes!(unfulfilled_worker_nonces))
-        .routes(routes!(unfulfilled_reputer_nonces))
-        .routes(routes!(open_worker_submission_windows))
-        .routes(routes!(open_reputer_submission_windows))
-        .routes(routes!(worker_submission_window_status))
-        .routes(routes!(reputer_submission_window_status))
 }
 
-async fn topic_exists(params: Params) -> Answer<TopicExists> {
-    let exists = params.service.inference.topic(params.topic_id()?).is_some();
-    Ok(Json(TopicExists { exists }))
+async fn topic_exists(params: Params) -> Result<bool> {
+    Ok(params.service.inference.topic(params.topic_id()?).is_some())
 }
 
-async fn is_topic_active(params: Params) -> Answer<IsTopicActive> {
-    Ok(Json(IsTopicActive { is_active: params.topic()?.is_active }))
+async fn is_topic_active(params: Params) -> Result<bool> {
+    Ok(params.topic()?.is_active)
 }
 
 async fn active_topics_at_block(params: Params) -> Answer<ActiveTopics> {
@@ -77,64 +75,44 @@ async fn active_topics_at_block(params: Params) -> Answer<ActiveTopics> {
     Ok(Json(ActiveTopics { topics, pagination: Pagination { next_key: None } }))
 }
 
-async fn next_churning_block_by_topic_id(params: Params) -> Answer<NextChurningBlock> {
+async fn next_churning_block(params: Params) -> Result<String> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
-    let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
-    Ok(Json(NextChurningBlock { block_height: next.to_string() }))
+    Ok(epoch::next_nonce(topic.timing, progress.last_nonce, height).to_string())
 }
 
-async fn is_worker_nonce_unfulfilled(params: Params) -> Answer<IsWorkerNonceUnfulfilled> {
-    let progress = Standing::read(&params).await?.progress;
-    let is_worker_nonce_unfulfilled = progress.open.contains(&params.height()?);
-    Ok(Json(IsWorkerNonceUnfulfilled { is_worker_nonce_unfulfilled }))
+async fn is_open(params: Params) -> Result<bool> {
+    Ok(Standing::read(&params).await?.progress.open.contains(&params.height()?))
 }
 
-async fn is_reputer_nonce_unfulfilled(params: Params) -> Answer<IsReputerNonceUnfulfilled> {
-    let progress = Standing::read(&params).await?.progress;
-    let is_reputer_nonce_unfulfilled = progress.unlearned.contains(&params.height()?);
-    Ok(Json(IsReputerNonceUnfulfilled { is_reputer_nonce_unfulfilled }))
+async fn is_unlearned(params: Params) -> Result<bool> {
+    Ok(Standing::read(&params).await?.progress.unlearned.contains(&params.height()?))
 }
 
-/// Returns the open epochs of a topic.
-#[utoipa::path(get, path = "/unfulfilled_worker_nonces/{topic_id}",
-    tag = "windows", responses((status = 200, body = Nonces<Nonce>)))]
-async fn unfulfilled_worker_nonces(params: Params) -> Answer<Nonces<Nonce>> {
+async fn unfulfilled_worker_nonces(params: Params) -> Result<NonceList<Nonce>> {
     let open = Standing::read(&params).await?.progress.open;
-    Ok(Json(Nonces::new(open.into_iter().map(Nonce::new))))
+    Ok(NonceList { nonces: open.into_iter().map(Nonce::new).collect() })
 }
 
-/// Returns the closed epochs of a topic from which the network has not learned yet.
-#[utoipa::path(get, path = "/unfulfilled_reputer_nonces/{topic_id}",
-    tag = "windows", responses((status = 200, body = Nonces<ReputerNonce>)))]
-async fn unfulfilled_reputer_nonces(params: Params) -> Answer<Nonces<ReputerNonce>> {
+async fn unfulfilled_reputer_nonces(params: Params) -> Result<NonceList<ReputerNonce>> {
     let unlearned = Standing::read(&params).await?.progress.unlearned;
-    Ok(Json(Nonces::new(unlearned.into_iter().map(ReputerNonce::new))))
+    Ok(NonceList { nonces: unlearned.into_iter().map(ReputerNonce::new).collect() })
 }
 
-/// Returns the epochs of a topic that accept submissions now.
-#[utoipa::path(get, path = "/open_worker_submission_windows/{topic_id}",
-    tag = "windows", responses((status = 200, body = Nonces<Nonce>)))]
-async fn open_worker_submission_windows(params: Params) -> Answer<Nonces<Nonce>> {
+async fn open_worker_windows(params: Params) -> Result<NonceList<Nonce>> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
     let open = progress.open.into_iter();
     let open = open.filter(|nonce| epoch::is_open(topic.timing, *nonce, height));
-    Ok(Json(Nonces::new(open.map(Nonce::new))))
+    Ok(NonceList { nonces: open.map(Nonce::new).collect() })
 }
 
-/// Returns the epochs of a topic of which the ground truth is due but not known yet.
-#[utoipa::path(get, path = "/open_reputer_submission_windows/{topic_id}",
-    tag = "windows", responses((status = 200, body = Nonces<ReputerNonce>)))]
-async fn open_reputer_submission_windows(params: Params) -> Answer<Nonces<ReputerNonce>> {
+async fn open_reputer_windows(params: Params) -> Result<NonceList<ReputerNonce>> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
     let due = progress.unlearned.into_iter();
     let due = due.filter(|nonce| reputers(topic.timing, *nonce).0 <= height);
-    Ok(Json(Nonces::new(due.map(ReputerNonce::new))))
+    Ok(NonceList { nonces: due.map(ReputerNonce::new).collect() })
 }
 
-/// Returns the current and the next submission window of a topic's workers.
-#[utoipa::path(get, path = "/worker_submission_window_status/{topic_id}",
-    tag = "windows", params(AddressMember), responses((status = 200, body = WindowStatus)))]
-async fn worker_submission_window_status(params: Params) -> Answer<WindowStatus> {
+async fn worker_window_status(params: Params) -> Answer<WindowStatus> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
     let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
     let open = progress.open.last().copied();
@@ -157,10 +135,7 @@ async fn worker_submission_window_status(params: Params) -> Answer<WindowStatus>
     }))
 }
 
-/// Returns the current and the next window in which a topic's reputer reports losses.
-#[utoipa::path(get, path = "/reputer_submission_window_status/{topic_id}",
-    tag = "windows", params(AddressMember), responses((status = 200, body = WindowStatus)))]
-async fn reputer_submission_window_status(params: Params) -> Answer<WindowStatus> {
+async fn reputer_window_status(params: Params) -> Answer<WindowStatus> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
     let current = progress.unlearned.first().copied();
     let next = progress
@@ -185,29 +160,25 @@ async fn reputer_submission_window_status(params: Params) -> Answer<WindowStatus
     }))
 }
 
-async fn topic_last_worker_commit_info(params: Params) -> Answer<LastCommit> {
+async fn last_closed(params: Params) -> Result<Option<Commit>> {
     let topic = params.topic()?;
     let newest = params.service.inference.nonces(topic.id, 0..=BlockHeight::MAX, 1).await?;
-    let commit = |nonce| Commit {
-        block_height: epoch::close_height(topic.timing, nonce).to_string(),
-        nonce: Nonce::new(nonce),
-    };
-    Ok(Json(LastCommit { last_commit: newest.last().copied().map(commit) }))
+    Ok(newest.last().map(|nonce| commit(epoch::close_height(topic.timing, *nonce), *nonce)))
 }
 
-async fn topic_last_reputer_commit_info(params: Params) -> Answer<LastCommit> {
+async fn last_learned(params: Params) -> Result<Option<Commit>> {
     let topic = params.topic()?;
     let nonce = params.service.inference.learned(topic.id).await?.nonce;
-    let commit = |nonce| Commit {
-        block_height: reputers(topic.timing, nonce).0.to_string(),
-        nonce: Nonce::new(nonce),
-    };
-    Ok(Json(LastCommit { last_commit: nonce.map(commit) }))
+    Ok(nonce.map(|nonce| commit(reputers(topic.timing, nonce).0, nonce)))
 }
 
-async fn topic_reward_nonce(params: Params) -> Answer<RewardNonce> {
+fn commit(height: BlockHeight, nonce: BlockHeight) -> Commit {
+    Commit { block_height: height.to_string(), nonce: Nonce::new(nonce) }
+}
+
+async fn reward_nonce(params: Params) -> Result<String> {
     let learned = params.service.inference.learned(params.topic_id()?).await?;
-    Ok(Json(RewardNonce { nonce: learned.nonce.unwrap_or_default().to_string() }))
+    Ok(learned.nonce.unwrap_or_default().to_string())
 }
 
 /// State of a topic at the current height of the chain.
@@ -237,32 +208,21 @@ fn read_address(params: &Params) -> Result<Option<Address>> {
     text.map(|_| params.address("address")).transpose()
 }
 
-async fn is_topic_worker_whitelist_enabled(
-    params: Params,
-) -> Answer<IsTopicWorkerWhitelistEnabled> {
-    let is_topic_worker_whitelist_enabled = params.topic()?.whitelist.is_enabled;
-    Ok(Json(IsTopicWorkerWhitelistEnabled { is_topic_worker_whitelist_enabled }))
+async fn is_whitelist_enabled(params: Params) -> Result<bool> {
+    Ok(params.topic()?.whitelist.is_enabled)
 }
 
-async fn is_whitelisted_topic_worker(params: Params) -> Answer<IsWhitelistedTopicWorker> {
-    let is_whitelisted_topic_worker =
-        params.topic()?.whitelist.workers.contains(&params.address("address")?);
-    Ok(Json(IsWhitelistedTopicWorker { is_whitelisted_topic_worker }))
+async fn is_whitelisted(params: Params) -> Result<bool> {
+    Ok(params.topic()?.whitelist.workers.contains(&params.address("address")?))
 }
 
-async fn can_submit_worker_payload(params: Params) -> Answer<CanSubmitWorkerPayload> {
-    let can_submit_worker_payload = params.topic()?.whitelist.admits(&params.address("address")?);
-    Ok(Json(CanSubmitWorkerPayload { can_submit_worker_payload }))
+async fn can_submit(params: Params) -> Result<bool> {
+    Ok(params.topic()?.whitelist.admits(&params.address("address")?))
 }
 
-async fn active_inferers(params: Params) -> Answer<ActiveInferers> {
+async fn active_in(params: Params, role: Role) -> Result<Vec<String>> {
     let active = active(&params.service.inference, &*params.topic()?).await?;
-    Ok(Json(ActiveInferers { inferers: texts(&active.inferer) }))
-}
-
-async fn active_forecasters(params: Params) -> Answer<ActiveForecasters> {
-    let active = active(&params.service.inference, &*params.topic()?).await?;
-    Ok(Json(ActiveForecasters { forecasters: texts(&active.forecaster) }))
+    Ok(active[role].iter().map(ToString::to_string).collect())
 }
 
 /// Returns the active actors of the latest epoch with a bundle. Empty if there is none yet.
@@ -277,21 +237,12 @@ pub(super) async fn active(inference: &Inference, topic: &Topic) -> Result<ByRol
     Ok(ByRole { inferer, forecaster: inference.forecasting(topic.id, nonce).await? })
 }
 
-fn texts(names: &[Address]) -> Vec<String> {
-    names.iter().map(ToString::to_string).collect()
-}
-
-async fn worker_registered(params: Params) -> Answer<IsRegistered> {
+async fn worker_registered(params: Params) -> Result<bool> {
     let (topic, worker) = (params.topic()?, params.address("address")?);
-    Ok(Json(IsRegistered { is_registered: took_part(&params, topic.id, &worker).await? }))
+    took_part(&params, topic.id, &worker).await
 }
 
-async fn reputer_registered(params: Params) -> Answer<IsRegistered> {
-    let is_registered = is_reputer(&*params.topic()?, &params.address("address")?);
-    Ok(Json(IsRegistered { is_registered }))
-}
-
-async fn worker_node_info(params: Params) -> Answer<NodeInfo> {
+async fn worker_node_info(params: Params) -> Result<OffchainNode> {
     params.check_version()?;
     let worker = params.address("address")?;
     for topic in params.service.inference.topics() {
@@ -302,29 +253,23 @@ async fn worker_node_info(params: Params) -> Answer<NodeInfo> {
     Err(ApiError::not_found(format!("worker {worker} not found")))
 }
 
-async fn reputer_node_info(params: Params) -> Answer<NodeInfo> {
+async fn reputer_node_info(params: Params) -> Result<OffchainNode> {
     params.check_version()?;
     let reputer = params.address("address")?;
-    if params.service.inference.topics().iter().any(|topic| is_reputer(topic, &reputer)) {
+    let mut topics = params.service.inference.topics().into_iter();
+    if topics.any(|topic| addresses::of_reputer(&topic.source.dataset) == reputer) {
         return Ok(node(&reputer));
     }
     Err(ApiError::not_found(format!("reputer {reputer} not found")))
 }
 
-async fn is_whitelisted_topic_reputer(params: Params) -> Answer<IsWhitelistedTopicReputer> {
-    let is_whitelisted_topic_reputer = is_reputer(&*params.topic()?, &params.address("address")?);
-    Ok(Json(IsWhitelistedTopicReputer { is_whitelisted_topic_reputer }))
+async fn is_reputer(params: Params) -> Result<bool> {
+    let topic = params.topic()?;
+    Ok(addresses::of_reputer(&topic.source.dataset) == params.address("address")?)
 }
 
-async fn can_submit_reputer_payload(params: Params) -> Answer<CanSubmitReputerPayload> {
-    let can_submit_reputer_payload = is_reputer(&*params.topic()?, &params.address("address")?);
-    Ok(Json(CanSubmitReputerPayload { can_submit_reputer_payload }))
-}
-
-async fn can_update_topic_whitelist(params: Params) -> Answer<CanUpdateTopicWhitelist> {
-    let (topic, address) = (params.topic()?, params.address("address")?);
-    let can_update_topic_whitelist = topic.creator.as_ref() == Some(&address);
-    Ok(Json(CanUpdateTopicWhitelist { can_update_topic_whitelist }))
+async fn is_creator(params: Params) -> Result<bool> {
+    Ok(params.topic()?.creator.as_ref() == Some(&params.address("address")?))
 }
 
 /// Returns true if the topic learned from an epoch in which `worker` was active.
@@ -333,11 +278,7 @@ async fn took_part(params: &Params, topic: TopicId, worker: &Address) -> Result<
     Ok(learned.is_scored(worker))
 }
 
-fn is_reputer(topic: &Topic, address: &Address) -> bool {
-    addresses::of_reputer(&topic.source.dataset) == *address
-}
-
-fn node(address: &Address) -> Json<NodeInfo> {
+fn node(address: &Address) -> OffchainNode {
     let address = address.to_string();
-    Json(NodeInfo { node_info: OffchainNode { owner: address.clone(), node_address: address } })
+    OffchainNode { owner: address.clone(), node_address: address }
 }

@@ -22,25 +22,8 @@ impl Fixture {
         if let Some(model) = model {
             body["model"] = json!(model);
         }
-        let request = Request::post(SUBMISSIONS).header("x-api-key", key.reveal());
-        let request = request.body(Body::from(body.to_string())).unwrap();
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
-        (status, serde_json::from_slice(&body).unwrap())
-    }
-
-    async fn open(&self) -> u64 {
-        let nonce = self.inference.chain().height();
-        assert!(self.inference.open_epoch("1".parse().unwrap(), nonce).await.unwrap());
-        let input = Input { at: self.clock.now(), value: 4.0 };
-        self.inference.put_input("1".parse().unwrap(), nonce, input).await.unwrap();
-        nonce
-    }
-
-    async fn close(&self, nonce: u64) {
-        assert!(self.inference.close("1".parse().unwrap(), nonce).await.unwrap());
-        self.clock.advance(Duration::from_secs(12));
+        let key = [("x-api-key", key.reveal())];
+        read(self.request("POST", SUBMISSIONS, &key, body.to_string()).await).await
     }
 
     async fn combined(&self) -> f64 {
@@ -78,7 +61,7 @@ async fn many_keys_of_one_account_cannot_exclude_other_workers_or_move_the_combi
         keys.push(fixture.key_of(stranger).await);
     }
     for _ in 0..3 {
-        let nonce = fixture.open().await;
+        let nonce = fixture.open(1, 4.0).await;
         let mut statuses = Vec::new();
         for key in &keys {
             for model in [None, Some("a"), Some("b")] {
@@ -94,19 +77,19 @@ async fn many_keys_of_one_account_cannot_exclude_other_workers_or_move_the_combi
             let (status, body) = fixture.submit(&fixture.key, Some(model), value).await;
             assert_eq!(status, 200, "{body}");
         }
-        fixture.close(nonce).await;
+        fixture.close(1, nonce, None).await;
         assert_near(fixture.combined().await, 4.3);
         assert_near(fixture.signed().await, 4.3);
-        assert!(fixture.inference.learn("1".parse().unwrap(), nonce, Some(4.3)).await.unwrap());
+        assert!(fixture.inference.learn(topic(1), nonce, Some(4.3)).await.unwrap());
     }
     let (_, body) = fixture.get("/emissions/v10/active_inferers/1").await;
     assert_eq!(body["inferers"].as_array().unwrap().len(), 3);
     // An actor that was never active has 0 inclusions, although it has a score.
     let (_, accepted) = {
-        let nonce = fixture.open().await;
+        let nonce = fixture.open(1, 4.0).await;
         let accepted = fixture.submit(&keys[0], None, "1000000").await;
         fixture.submit(&fixture.key, None, "4.3").await;
-        fixture.close(nonce).await;
+        fixture.close(1, nonce, None).await;
         accepted
     };
     let worker = accepted["worker"].as_str().unwrap();
@@ -124,13 +107,13 @@ async fn outlier_does_not_affect_the_signed_value() {
         }
         let (_, far_off) = fixture.accounts.create_key("far off").await.unwrap();
         let (_, other) = fixture.accounts.create_key("other").await.unwrap();
-        let nonce = fixture.open().await;
+        let nonce = fixture.open(1, 4.0).await;
         for (idx, value) in others.into_iter().enumerate() {
             let key = if idx < 2 { &fixture.key } else { &other };
             assert_eq!(fixture.submit(key, Some(&idx.to_string()), value).await.0, 200);
         }
         assert_eq!(fixture.submit(&far_off, None, "1000000").await.0, 200);
-        fixture.close(nonce).await;
+        fixture.close(1, nonce, None).await;
         // The outlier affects the combined value, since it is from an operator's key, but not the
         // signed value.
         assert_near(fixture.combined().await, 200_002.0);
@@ -142,12 +125,12 @@ impl Fixture {
     /// Runs an epoch in which workers of three keys submit `values`. Returns the number of inferers in
     /// the outlier-resistant bundle.
     async fn resistant_inferers(&self, keys: &[ApiKey], values: &[&str]) -> usize {
-        let nonce = self.open().await;
+        let nonce = self.open(1, 4.0).await;
         for (idx, value) in values.iter().enumerate() {
             let (status, body) = self.submit(&keys[idx / 3], Some(&idx.to_string()), value).await;
             assert_eq!(status, 200, "{body}");
         }
-        self.close(nonce).await;
+        self.close(1, nonce, None).await;
         let path = "/emissions/v10/latest_network_inferences_outlier_resistant/1";
         let (_, body) = self.get(path).await;
         body["network_inferences"]["inferer_values"].as_array().unwrap().len()
@@ -196,14 +179,14 @@ async fn ordinary_values_after_an_epoch_of_equal_values_are_not_outliers() {
 async fn newcomer_with_a_value_near_the_other_values_is_active_and_scored() {
     let fixture = Fixture::new().await;
     let key = fixture.key_of(fixture.account("newcomer").await).await;
-    let nonce = fixture.open().await;
+    let nonce = fixture.open(1, 4.0).await;
     let (status, accepted) = fixture.submit(&key, None, "4.5").await;
     assert_eq!(status, 200);
     for (model, value) in [("a", "4.2"), ("b", "4.3"), ("c", "4.4")] {
         fixture.submit(&fixture.key, Some(model), value).await;
     }
-    fixture.close(nonce).await;
-    assert!(fixture.inference.learn("1".parse().unwrap(), nonce, Some(4.5)).await.unwrap());
+    fixture.close(1, nonce, None).await;
+    assert!(fixture.inference.learn(topic(1), nonce, Some(4.5)).await.unwrap());
     let (_, body) = fixture.get("/emissions/v10/active_inferers/1").await;
     assert!(body["inferers"].as_array().unwrap().contains(&accepted["worker"]), "{body}");
     let worker = accepted["worker"].as_str().unwrap();
@@ -215,11 +198,10 @@ async fn newcomer_with_a_value_near_the_other_values_is_active_and_scored() {
 #[tokio::test]
 async fn only_listed_workers_can_submit_if_the_whitelist_is_enabled() {
     let fixture = Fixture::new().await;
-    let settings = json!({"metadata": "listed", "dataset": "machine_cpu", "column": "load_percent",
-        "horizon_seconds": 60, "enable_worker_whitelist": true, "max_top_inferers_to_reward": 2});
-    let (status, created) = fixture.put("POST", "/api/v1/topics", &settings).await;
+    let listed = json!({"enable_worker_whitelist": true, "max_top_inferers_to_reward": 2});
+    let (status, created) = create(&fixture, &listed).await;
     assert_eq!((status, &created["topic"]["id"]), (200, &json!("3")), "{created}");
-    fixture.inference.open_epoch("3".parse().unwrap(), 1).await.unwrap();
+    fixture.inference.open_epoch(topic(3), 1).await.unwrap();
     let path = "/api/v1/topics/3/submissions";
     let (status, refused) = fixture.put("POST", path, &json!({"value": "1"})).await;
     assert_eq!((status, &refused["code"]), (403, &json!(7)));
@@ -251,32 +233,31 @@ async fn only_listed_workers_can_submit_if_the_whitelist_is_enabled() {
     let keys = fixture.accounts.list_keys(Scope::All).await.unwrap();
     assert_eq!(keys.len(), 1);
     let (_, others) = fixture.accounts.create_key("other").await.unwrap();
-    let request = Request::put(&whitelisted).header("x-api-key", others.reveal());
-    let response = fixture.router.clone().oneshot(request.body(Body::empty()).unwrap()).await;
-    assert_eq!(response.unwrap().status(), StatusCode::FORBIDDEN);
+    let others = Some(("x-api-key", others.reveal()));
+    assert_eq!(fixture.send("PUT", &whitelisted, others).await.0, 403);
 }
 
 #[tokio::test]
 async fn inference_of_an_open_window_is_returned_only_to_its_key() {
     let fixture = Fixture::new().await;
     let (_, stranger) = fixture.accounts.create_key("stranger").await.unwrap();
-    let first = fixture.open().await;
+    let first = fixture.open(1, 4.0).await;
     let (_, accepted) = fixture.submit(&fixture.key, Some("mine"), "4.1").await;
     let worker = accepted["worker"].as_str().unwrap();
     let path = format!("/emissions/v10/topics/1/workers/{worker}/latest_input_inference");
     let ask = async |key: &ApiKey| {
-        let (_, body) = fixture.send("GET", &path, Some(("x-api-key", key.reveal()))).await;
+        let (_, body) = read(fixture.respond(&path, key).await).await;
         body["latest_input_inference"]["value"].clone()
     };
     assert_eq!((ask(&fixture.key).await, ask(&stranger).await), (json!("4.1"), Value::Null));
-    fixture.close(first).await;
+    fixture.close(1, first, None).await;
     assert_eq!(ask(&stranger).await, "4.1");
-    let second = fixture.open().await;
+    let second = fixture.open(1, 4.0).await;
     fixture.submit(&fixture.key, Some("mine"), "4.2").await;
     assert_eq!((ask(&fixture.key).await, ask(&stranger).await), (json!("4.2"), json!("4.1")));
     let old = path.replace("v10", "v9").replace("latest_input_inference", "latest_inference");
-    let (_, body) = fixture.send("GET", &old, Some(("x-api-key", stranger.reveal()))).await;
+    let (_, body) = read(fixture.respond(&old, &stranger).await).await;
     assert_eq!(body["latest_inference"]["value"], "4.1");
-    fixture.close(second).await;
+    fixture.close(1, second, None).await;
     assert_eq!(ask(&stranger).await, "4.2");
 }

@@ -4,8 +4,7 @@ use super::*;
 use crate::network::topics::TOPICS_OF_KEY_MAX;
 
 fn settings(name: &str, horizon: u64) -> Value {
-    json!({"metadata": name, "dataset": "machine_cpu", "column": "load_percent",
-        "horizon_seconds": horizon})
+    super::settings(&json!({"metadata": name, "horizon_seconds": horizon}))
 }
 
 async fn create(fixture: &Fixture, topics: &[Value]) -> (u16, Value) {
@@ -40,8 +39,7 @@ async fn batch_with_a_refused_topic_creates_no_topic() {
     for (refused, message) in [
         (settings("400d", 400 * 86_400), late.to_owned()),
         (
-            json!({"metadata": "other", "dataset": "nowhere", "column": "load_percent",
-            "horizon_seconds": 60}),
+            super::settings(&json!({"metadata": "other", "dataset": "nowhere"})),
             format!("other: {missing}"),
         ),
     ] {

@@ -10,23 +10,18 @@ async fn fixture() -> Fixture {
     for outcome in [50.0, 51.0] {
         fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], outcome).await;
     }
-    let (topic, nonce) = ("1".parse().unwrap(), fixture.inference.chain().height());
-    assert!(fixture.inference.open_epoch(topic, nonce).await.unwrap());
-    let payload = Payload { values: vec![("y".into(), "52.5".into())], ..Payload::default() };
-    let sender = Sender { topic, nonce, worker: "allo1a".parse().unwrap(), name: None };
-    fixture.inference.submit(sender, payload).await.unwrap();
-    assert!(fixture.inference.close(topic, nonce).await.unwrap());
+    let nonce = fixture.open(1, 50.0).await;
+    fixture.submit_as("allo1a", None, (1, nonce), payload(&[("y", "52.5")])).await;
+    fixture.close(1, nonce, None).await;
     fixture
 }
 
 /// Exports with the parameters in `query`. Returns the body and the content type of the response.
 async fn file(fixture: &Fixture, query: &str) -> (Vec<u8>, String) {
-    let request = Request::builder().uri(format!("{PATH}?{query}"));
-    let request = request.header("x-api-key", fixture.key.reveal()).body(Body::empty()).unwrap();
-    let response = fixture.router.clone().oneshot(request).await.unwrap();
+    let response = fixture.respond(&format!("{PATH}?{query}"), &fixture.key).await;
     assert_eq!(response.status(), 200, "{query}");
     let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
-    (to_bytes(response.into_body(), 1 << 24).await.unwrap().to_vec(), kind)
+    (body_of(response).await, kind)
 }
 
 #[tokio::test]

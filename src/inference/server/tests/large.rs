@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::store::Inputs;
 
 /// Number of inferers of the large topic. Together with [`N_FORECASTERS`] it results in so many pairs
 /// that responses are streamed.
@@ -15,35 +16,28 @@ fn address(role: &str, idx: usize) -> Address {
 
 /// Runs an epoch of topic 1 in which each forecaster forecasts all inferers, and learns from it.
 async fn epoch(fixture: &Fixture, n_inferers: usize, n_forecasters: usize) {
-    let topic = "1".parse().unwrap();
-    let nonce = fixture.inference.chain().height();
-    assert!(fixture.inference.open_epoch(topic, nonce).await.unwrap());
-    let input = Input { at: fixture.clock.now(), value: 50.0 };
-    fixture.inference.put_input(topic, nonce, input).await.unwrap();
+    let nonce = fixture.open(1, 50.0).await;
     let submit = async |worker: Address, payload: Payload| {
-        let sender = Sender { topic, nonce, worker, name: None };
-        fixture.inference.submit(sender, payload).await.unwrap();
+        fixture.submit_as(worker.as_str(), None, (1, nonce), payload).await;
     };
     for idx in 0..n_inferers {
-        let values = vec![("y".to_owned(), format!("5{}.{idx}", idx % 3))];
-        submit(address("inf", idx), Payload { values, ..Payload::default() }).await;
+        submit(address("inf", idx), payload(&[("y", &format!("5{}.{idx}", idx % 3))])).await;
     }
     for idx in 0..n_forecasters {
         let loss = |of: usize| (address("inf", of), format!("-0.{}", (of + idx) % 7));
         let forecast: BTreeMap<Address, String> = (0..n_inferers).map(loss).collect();
         submit(address("for", idx), Payload { forecast, ..Payload::default() }).await;
     }
-    assert!(fixture.inference.close(topic, nonce).await.unwrap());
-    assert!(fixture.inference.learn(topic, nonce, Some(51.0)).await.unwrap());
-    fixture.clock.advance(Duration::from_secs(12));
+    fixture.close(1, nonce, Some(51.0)).await;
 }
 
 /// Returns a fixture in which all actors of a large epoch of topic 1 are active.
 async fn large() -> Fixture {
     let fixture = Fixture::new().await;
-    let topic = fixture.inference.topic("1".parse().unwrap()).unwrap();
+    let topic = fixture.inference.topic(topic(1)).unwrap();
     let active_max = crate::math::regret::ByRole { inferer: 1000, forecaster: 1000 };
-    fixture.inference.put_topic(Topic { active_max, ..topic.as_ref().clone() }).await.unwrap();
+    let topic = Topic { active_max, ..topic.as_ref().clone() };
+    fixture.inference.put_topic(topic, Inputs::Keep).await.unwrap();
     fixture
 }
 
@@ -84,12 +78,9 @@ async fn long_bundle_is_streamed_completely() {
     }
     for version in ["v10", "v9"] {
         let path = format!("/emissions/{version}/latest_network_inferences/1?leave_out=all");
-        let request = Request::builder().uri(&path).header("x-api-key", fixture.key.reveal());
-        let request = request.body(Body::empty()).unwrap();
-        let response = fixture.router.clone().oneshot(request).await.unwrap();
+        let response = fixture.respond(&path, &fixture.key).await;
         assert!(response.headers().get("content-length").is_none(), "{path}");
-        let body = to_bytes(response.into_body(), 1 << 24).await.unwrap();
-        let body: Value = serde_json::from_slice(&body).unwrap();
+        let (_, body) = read(response).await;
         let bundle = &body["network_inferences"];
         let values = bundle["one_out_inferer_forecaster_values"].as_array().unwrap();
         // Including built-in forecasters.
@@ -119,9 +110,7 @@ async fn long_bundle_is_streamed_completely() {
 #[tokio::test]
 async fn id_of_a_deleted_topic_is_not_reused() {
     let fixture = Fixture::new().await;
-    let settings = json!({"metadata": "load", "dataset": "machine_cpu", "column": "load_percent",
-        "horizon_seconds": 60});
-    let (status, created) = fixture.put("POST", "/api/v1/topics", &settings).await;
+    let (status, created) = create(&fixture, &json!({})).await;
     assert_eq!((status, &created["topic"]["id"]), (200, &json!("3")));
     let key = || Some(("x-api-key", fixture.key.reveal()));
     let built_in = fixture.send("DELETE", "/api/v1/topics/1", key()).await;
@@ -130,6 +119,6 @@ async fn id_of_a_deleted_topic_is_not_reused() {
     assert_eq!(fixture.get("/emissions/v10/topics/3").await.0, 404);
     assert_eq!(fixture.send("DELETE", "/api/v1/topics/3", key()).await.0, 404);
     fixture.inference.drop_leftovers().await.unwrap();
-    let (_, created) = fixture.put("POST", "/api/v1/topics", &settings).await;
+    let (_, created) = create(&fixture, &json!({})).await;
     assert_eq!(created["topic"]["id"], "4");
 }

@@ -2,14 +2,13 @@
 
 use super::*;
 
-/// Returns settings of a topic that predicts a probability, changed by `changes`.
-fn settings(changes: &Value) -> Value {
-    let valid = json!({"built_in_forecasters": false, "value_min": 0, "value_max": 1});
-    super::settings(&changed(valid, changes))
+/// Returns `changes` to the settings of a topic that predicts a probability.
+fn probability(changes: &Value) -> Value {
+    changed(json!({"built_in_forecasters": false, "value_min": 0, "value_max": 1}), changes)
 }
 
 async fn create(fixture: &Fixture, changes: &Value) -> (u16, Value) {
-    fixture.put("POST", "/api/v1/topics", &settings(changes)).await
+    super::create(fixture, &probability(changes)).await
 }
 
 /// Runs an epoch in which two workers submit `values`. Returns the losses in it, by worker.
@@ -101,7 +100,7 @@ async fn epochs_with_losses_in_another_unit_do_not_count_until_they_are_relearne
     assert_eq!(create(&fixture, &of(true)).await.0, 200);
     losses(&fixture, ["0", "1"], 0.1).await;
     losses(&fixture, ["0", "1"], 0.1).await;
-    let edit = settings(&of(false));
+    let edit = settings(&probability(&of(false)));
     assert_eq!(fixture.put("PUT", "/api/v1/topics/3", &edit).await.0, 200);
     let board = async || fixture.get("/api/v1/topics/3/leaderboard").await.1;
     assert_eq!(board().await["epochs"], json!([]));
@@ -144,19 +143,17 @@ async fn probabilities_outside_0_to_1_are_rejected() {
     let direction = json!({"direction_threshold": "0.1", "label_whitelist": ["up", "down", "flat"],
         "require_unity": true});
     for (id, changes) in (3..).zip([json!({"loss_method": "mse"}), json!({"loss_method": "ce"})]) {
-        let settings = super::settings(&changed(direction.clone(), &changes));
-        let (status, created) = fixture.put("POST", "/api/v1/topics", &settings).await;
+        let changes = changed(direction.clone(), &changes);
+        let (status, created) = super::create(&fixture, &changes).await;
         assert_eq!(status, 200, "{created}");
-        let nonce = fixture.inference.chain().height();
-        fixture.inference.open_epoch(id.to_string().parse().unwrap(), nonce).await.unwrap();
+        fixture.open(id, 50.0).await;
         let values = json!({"values": {"up": 1, "down": 1, "flat": -1}});
         let refused =
             fixture.put("POST", &format!("/api/v1/topics/{id}/submissions"), &values).await;
         let message = "value -1 of label `flat` is outside the range 0 to 1";
         Fixture::check(refused, 400, 3, message);
     }
-    let settings = super::settings(&json!({"loss_method": "bce"}));
-    assert_eq!(fixture.put("POST", "/api/v1/topics", &settings).await.0, 200);
+    assert_eq!(super::create(&fixture, &json!({"loss_method": "bce"})).await.0, 200);
     let (_, shown) = fixture.get("/api/v1/topics/5").await;
     // The default range is not shown, so that it does not remain if the loss changes.
     assert_eq!((&shown["value_min"], &shown["value_max"]), (&Value::Null, &Value::Null));

@@ -6,10 +6,8 @@ use super::*;
 
 /// Returns the current metrics as Prometheus text.
 pub(super) async fn counts(fixture: &Fixture) -> String {
-    let request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
-    let response = fixture.router.clone().oneshot(request).await.unwrap();
-    let body = to_bytes(response.into_body(), 1 << 24).await.unwrap();
-    String::from_utf8(body.to_vec()).unwrap()
+    let response = fixture.request("GET", "/metrics", &[], String::new()).await;
+    String::from_utf8(body_of(response).await).unwrap()
 }
 
 #[track_caller]
@@ -26,9 +24,7 @@ async fn metrics_count_submissions_epochs_streams_and_requests() {
     let path = "/api/v1/topics/1/submissions";
     let late = json!({"model": "a", "value": "1.5"});
     assert_eq!(fixture.put("POST", path, &late).await.0, 400);
-    let request = Request::builder().uri("/api/v1/topics/1/stream");
-    let request = request.header("x-api-key", fixture.key.reveal()).body(Body::empty()).unwrap();
-    let response = fixture.router.clone().oneshot(request).await.unwrap();
+    let response = fixture.respond("/api/v1/topics/1/stream", &fixture.key).await;
     let mut stream = response.into_body().into_data_stream();
     assert!(stream.next().await.is_some());
     let text = counts(&fixture).await;

@@ -9,6 +9,8 @@ use futures::StreamExt as _;
 
 use super::*;
 
+const STREAM: &str = "/api/v1/topics/1/stream";
+
 #[tokio::test]
 async fn api_description_is_served_without_a_key() {
     let fixture = Fixture::new().await;
@@ -21,13 +23,11 @@ async fn api_description_is_served_without_a_key() {
     // In versions up to v9, a topic has no fields about labels.
     let labeling = &document["components"]["schemas"]["TopicBody"]["allOf"][0]["anyOf"];
     assert_eq!(labeling[1], json!({"type": "object"}));
-    let request = Request::get("/api/docs/").body(Body::empty()).unwrap();
-    let response = fixture.router.clone().oneshot(request).await.unwrap();
+    let response = fixture.request("GET", "/api/docs/", &[], String::new()).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
     let policy = response.headers()["content-security-policy"].to_str().unwrap();
     assert!(policy.starts_with("default-src 'none'"), "{policy}");
-    let page = to_bytes(response.into_body(), usize::MAX).await.unwrap();
-    let page = String::from_utf8(page.to_vec()).unwrap();
+    let page = String::from_utf8(body_of(response).await).unwrap();
     for path in document["paths"].as_object().unwrap().keys() {
         assert!(page.contains(path), "{path} is on the page");
     }
@@ -38,19 +38,14 @@ async fn response_to_a_limited_client_has_retry_after() {
     let limits = Limits { rate: 1, burst: 2, requests_per_day: 0, bytes_per_day: 0 };
     let gate = GateOptions { limits, loopback: Loopback::Limited, ..GateOptions::unlimited() };
     let fixture = Fixture::behind(gate).await;
-    let ask = || async {
-        let request = Request::get("/api/v1/topics").header("x-api-key", fixture.key.reveal());
-        let request = request.body(Body::empty()).unwrap();
-        fixture.router.clone().oneshot(request).await.unwrap()
-    };
+    let ask = || fixture.respond("/api/v1/topics", &fixture.key);
     for _ in 0..2 {
         assert_eq!(ask().await.status(), StatusCode::OK);
     }
     let refused = ask().await;
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.headers()[RETRY_AFTER], "1");
-    let body = to_bytes(refused.into_body(), 1 << 20).await.unwrap();
-    let body: Value = serde_json::from_slice(&body).unwrap();
+    let (_, body) = read(refused).await;
     assert_eq!((&body["code"], &body["details"]), (&json!(8), &json!([])));
     assert!(body["message"].as_str().unwrap().starts_with("rate limit exceeded"), "{body}");
     tokio::time::advance(Duration::from_secs(1)).await;
@@ -100,9 +95,7 @@ async fn stream_sends_the_newest_bundle_and_then_each_new_bundle() {
     let fixture = Fixture::new().await;
     let values: [&[(&str, &str)]; 2] = [&[("y", "51.20")], &[("y", "55")]];
     fixture.epoch(1, values, 50.0).await;
-    let request = Request::get("/api/v1/topics/1/stream").header("x-api-key", fixture.key.reveal());
-    let response =
-        fixture.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let response = fixture.respond(STREAM, &fixture.key).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
     let mut stream = response.into_body().into_data_stream();
     let first = event(&mut stream).await;
@@ -126,11 +119,8 @@ async fn stream_sends_the_newest_bundle_and_then_each_new_bundle() {
 #[tokio::test(start_paused = true)]
 async fn stream_ends_once_its_key_is_revoked_or_renewed() {
     let fixture = Fixture::new().await;
-    let follow = async |key: &ApiKey| {
-        let request = Request::get("/api/v1/topics/1/stream").header("x-api-key", key.reveal());
-        let response = fixture.router.clone().oneshot(request.body(Body::empty()).unwrap()).await;
-        response.unwrap().into_body().into_data_stream()
-    };
+    let follow =
+        async |key: &ApiKey| fixture.respond(STREAM, key).await.into_body().into_data_stream();
     let (id, revoked) = fixture.accounts.create_key("other").await.unwrap();
     let (mut of_revoked, mut of_renewed) = (follow(&revoked).await, follow(&fixture.key).await);
     assert_eq!(event(&mut of_revoked).await, [":"]);
@@ -150,11 +140,9 @@ async fn stream_resumes_after_the_last_event_id() {
         fixture.epoch(1, values, 50.0).await;
     }
     let follow = async |last: &str| {
-        let request = Request::get("/api/v1/topics/1/stream")
-            .header("x-api-key", fixture.key.reveal())
-            .header("Last-Event-ID", last);
-        let response = fixture.router.clone().oneshot(request.body(Body::empty()).unwrap()).await;
-        response.unwrap().into_body().into_data_stream()
+        let headers = [("x-api-key", fixture.key.reveal()), ("Last-Event-ID", last)];
+        let response = fixture.request("GET", STREAM, &headers, String::new()).await;
+        response.into_body().into_data_stream()
     };
     let mut away = follow("1").await;
     for id in ["id: 13", "id: 25", "id: 37"] {

@@ -250,17 +250,11 @@ async fn v9_query_returns_bundles_with_one_number_per_value() {
 #[tokio::test]
 async fn outlier_is_excluded_only_from_the_resistant_bundle() {
     let fixture = after(3).await;
-    let nonce = fixture.inference.chain().height();
-    let topic = "1".parse().unwrap();
-    fixture.inference.open_epoch(topic, nonce).await.unwrap();
-    for (worker, value) in [("a", "51"), ("b", "55"), ("c", "9000")] {
-        let worker = format!("allo1{worker}").parse().unwrap();
-        let payload =
-            Payload { values: vec![("y".to_owned(), value.to_owned())], ..Payload::default() };
-        let sender = Sender { topic, nonce, worker, name: None };
-        fixture.inference.submit(sender, payload).await.unwrap();
+    let nonce = fixture.open(1, 50.0).await;
+    for (worker, value) in [("allo1a", "51"), ("allo1b", "55"), ("allo1c", "9000")] {
+        fixture.submit_as(worker, None, (1, nonce), payload(&[("y", value)])).await;
     }
-    assert!(fixture.inference.close(topic, nonce).await.unwrap());
+    fixture.close(1, nonce, None).await;
     let n_inferers =
         |body: &Value| body["network_inferences"]["inferer_values"].as_array().unwrap().len();
     let (_, all) = fixture.get("/emissions/v10/latest_network_inferences/1").await;
@@ -281,8 +275,7 @@ async fn outlier_is_excluded_only_from_the_resistant_bundle() {
 #[tokio::test]
 async fn forecast_elements_for_absent_inferers_are_not_returned() {
     let fixture = Fixture::new().await;
-    let topic = "1".parse().unwrap();
-    fixture.inference.open_epoch(topic, 1).await.unwrap();
+    fixture.open(1, 50.0).await;
     let of = |name: &str| addresses::of_model(name).to_string();
     let mixed = json!({"model": "mixed", "forecast": {of("present"): "1", of("absent"): "2"}});
     let useless = json!({"model": "useless", "forecast": {of("absent"): "2"}});
@@ -290,11 +283,8 @@ async fn forecast_elements_for_absent_inferers_are_not_returned() {
         let (status, accepted) = fixture.put("POST", "/api/v1/topics/1/submissions", body).await;
         assert_eq!(status, 200, "{accepted}");
     }
-    let sender = Sender { topic, nonce: 1, worker: addresses::of_model("present"), name: None };
-    let payload = Payload { values: vec![("y".to_owned(), "5".to_owned())], ..Payload::default() };
-    fixture.inference.submit(sender, payload).await.unwrap();
-    assert!(fixture.inference.close(topic, 1).await.unwrap());
-    fixture.clock.advance(Duration::from_secs(12));
+    fixture.submit_as(&of("present"), None, (1, 1), payload(&[("y", "5")])).await;
+    fixture.close(1, 1, None).await;
     let (_, body) = fixture.get("/emissions/v10/forecasts/1/1").await;
     let [forecast] = body["forecasts"]["forecasts"].as_array().unwrap().as_slice() else {
         panic!("{body}")
@@ -314,7 +304,7 @@ async fn payload_is_accepted_once_per_address_and_window() {
         3,
         "no submission window of topic 1 is open at block 1; the next one opens at block 1",
     );
-    fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
+    fixture.inference.open_epoch(topic(1), 1).await.unwrap();
     let (status, accepted) = fixture.put("POST", path, &json!({"value": "51.20"})).await;
     assert_eq!((status, &accepted["nonce"]), (200, &json!(1)), "{accepted}");
     let other = fixture.put("POST", path, &json!({"value": 52})).await;
@@ -341,7 +331,7 @@ async fn payload_is_accepted_once_per_address_and_window() {
         unfit["model"] = json!("third");
         assert_eq!(fixture.put("POST", path, &unfit).await.0, 400, "{unfit}");
     }
-    assert!(fixture.inference.close("1".parse().unwrap(), 1).await.unwrap());
+    assert!(fixture.inference.close(topic(1), 1).await.unwrap());
     let (_, epoch) = fixture.get("/api/v1/topics/1/epochs/1").await;
     assert_eq!(epoch["network_inferences"]["combined_value"][0]["value"], "51.85");
     assert_eq!(epoch["network_inferences"]["inferer_values"].as_array().unwrap().len(), 2);
@@ -402,16 +392,13 @@ async fn epochs_without_a_truth_are_given_up_if_the_predicted_quantity_changes()
     ] {
         let fixture = Fixture::new().await;
         assert_eq!(create(&fixture, &json!({})).await.0, 200);
-        let topic = "3".parse().unwrap();
-        fixture.inference.open_epoch(topic, 1).await.unwrap();
-        let input = Input { at: fixture.clock.now(), value: 50.0 };
-        fixture.inference.put_input(topic, 1, input).await.unwrap();
+        fixture.open(3, 50.0).await;
         let value = fixture.put("POST", "/api/v1/topics/3/submissions", &json!({"value": 1})).await;
         assert_eq!(value.0, 200);
-        assert!(fixture.inference.close(topic, 1).await.unwrap());
+        assert!(fixture.inference.close(topic(3), 1).await.unwrap());
         let settings = settings(&changes);
         assert_eq!(fixture.put("PUT", "/api/v1/topics/3", &settings).await.0, 200);
-        assert!(fixture.inference.learn(topic, 1, Some(51.0)).await.unwrap());
+        assert!(fixture.inference.learn(topic(3), 1, Some(51.0)).await.unwrap());
         let (_, body) = fixture.get("/api/v1/topics/3/history").await;
         let truth = body["epochs"][0]["truth"].as_array().unwrap();
         assert_eq!(truth.len(), n_truths, "{changes}");

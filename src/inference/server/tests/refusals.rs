@@ -85,11 +85,11 @@ async fn submission_is_rejected_once_the_predicted_row_exists_unless_experimenta
         (3..).zip([json!({"dataset_id": 1}), json!({"dataset_id": 1, "experimental": true})])
     {
         assert_eq!(create(&fixture, &changes).await.0, 200);
-        let (topic, nonce) = (id.to_string().parse().unwrap(), fixture.inference.chain().height());
-        fixture.inference.open_epoch(topic, nonce).await.unwrap();
+        let nonce = fixture.inference.chain().height();
+        fixture.inference.open_epoch(topic(id), nonce).await.unwrap();
         // The latest row at the opening is 58 s old, and the horizon is 60 s.
         let input = Input { at: fixture.clock.now() - Duration::from_secs(58), value: 50.0 };
-        fixture.inference.put_input(topic, nonce, input).await.unwrap();
+        fixture.inference.put_input(topic(id), nonce, input).await.unwrap();
         let submit = async |model: &str| {
             let body = json!({"model": model, "value": 50});
             fixture.put("POST", &format!("/api/v1/topics/{id}/submissions"), &body).await
@@ -191,7 +191,7 @@ async fn old_epochs_are_thinned_and_then_deleted_within_the_size_limit() {
 #[tokio::test]
 async fn dry_run_is_checked_but_not_stored() {
     let fixture = Fixture::new().await;
-    fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
+    fixture.inference.open_epoch(topic(1), 1).await.unwrap();
     let path = "/api/v1/topics/1/submissions";
     let dry = json!({"value": "1.5", "dry_run": true});
     for _ in 0..2 {
@@ -223,7 +223,7 @@ async fn address_with_a_wrong_checksum_is_rejected() {
     let (status, created) =
         create(&fixture, &json!({"worker_whitelist": [address.as_str()]})).await;
     assert_eq!(status, 200, "{created}");
-    fixture.inference.open_epoch("3".parse().unwrap(), 1).await.unwrap();
+    fixture.inference.open_epoch(topic(3), 1).await.unwrap();
     for (name, want) in [(wrong.as_str(), 400), (address.as_str(), 200)] {
         let path = format!("/api/v1/topics/3/whitelist/{name}");
         let (status, body) = fixture.put("PUT", &path, &Value::Null).await;

@@ -82,9 +82,7 @@ async fn stream_sends_bundles_that_another_service_closed() {
     let one = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     let other = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     other.group.spawn("other services", other.inference.clone().follow_services());
-    let request = Request::builder().uri("/api/v1/topics/1/stream");
-    let request = request.header("x-api-key", other.key.reveal()).body(Body::empty()).unwrap();
-    let response = other.router.clone().oneshot(request).await.unwrap();
+    let response = other.respond("/api/v1/topics/1/stream", &other.key).await;
     let mut events = response.into_body().into_data_stream();
     for nonce in [1, 13, 25] {
         one.epoch(1, [&[("y", "1")], &[("y", "3")]], 2.0).await;
@@ -102,9 +100,7 @@ async fn topic_of_one_service_is_immediately_visible_in_another() {
     let Some(url) = new_database() else { return };
     let one = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     let other = Fixture::on(Some(&url), GateOptions::unlimited()).await;
-    let settings = json!({"metadata": "shared", "dataset": "machine_cpu",
-        "column": "load_percent", "horizon_seconds": 60});
-    let (status, created) = one.put("POST", "/api/v1/topics", &settings).await;
+    let (status, created) = create(&one, &json!({})).await;
     assert_eq!(status, 200, "{created}");
     let path = format!("/api/v1/topics/{}", created["topic"]["id"].as_str().unwrap());
     let (status, topic) = other.get(&format!("{path}/health")).await;
@@ -128,12 +124,10 @@ async fn requests_return_503_without_data_loss_while_the_database_is_unreachable
     let address = line.address;
     line.group.shutdown().await;
     let payload = body("b");
-    let health = Request::builder().uri("/health").body(Body::empty()).unwrap();
-    let ((status, refused), health) =
-        tokio::join!(fixture.put("POST", path, &payload), fixture.router.clone().oneshot(health),);
+    let health = fixture.request("GET", "/health", &[], String::new());
+    let ((status, refused), health) = tokio::join!(fixture.put("POST", path, &payload), health);
     let message = "database of the service is unreachable; retry";
     assert_eq!((status, &refused["message"]), (503, &json!(message)), "{refused}");
-    let health = health.unwrap();
     assert_eq!((health.status().as_u16(), &health.headers()["retry-after"]), (503, &5_u16.into()));
     let lost = "database_lost{for=\"network\"}";
     metrics::check(&metrics::counts(&fixture).await, lost, "1");
