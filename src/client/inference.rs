@@ -109,6 +109,7 @@ impl Inference {
         period: Option<&str>,
         actor: Option<&str>,
     ) -> Result<Leaderboard, ClientError> {
+        let n_epochs = period.is_none().then_some(n_epochs);
         let call = self.get(paths::TOPIC_LEADERBOARD, topic).query(&[("epochs", n_epochs)]);
         let call = call.query(&[("period", period), ("actor", actor)]);
         call.json("a topic's leaderboard").await

@@ -99,7 +99,7 @@ def leaderboard(
     client = client or Client()
     library = _frames.kind(frame or client.frame)
     path = f"/api/v1/topics/{topic}/leaderboard"
-    query = {"epochs": epochs, "period": period}
+    query = {"epochs": None if period else epochs, "period": period}
     return _frames.from_rows(client.inference.get_json(path, query)["actors"], library)
 
 
@@ -139,7 +139,7 @@ def actor(
     client = client or Client()
     library = _frames.kind(frame or client.frame)
     path = f"/api/v1/topics/{topic}/leaderboard"
-    query = {"epochs": epochs, "period": period, "actor": actor}
+    query = {"epochs": None if period else epochs, "period": period, "actor": actor}
     actors: list[dict[str, Any]] = client.inference.get_json(path, query)["actors"]
     if not actors:
         raise TriptychError(f"{actor} has no losses on topic {topic} in these epochs")

@@ -120,7 +120,11 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
 pub(super) async fn leaderboard(params: Params) -> Result<Json<Leaderboard>> {
     let (id, inference) = (params.topic_id()?, &params.service.inference);
     let n_epochs = params.limit("epochs", leaderboard::EPOCHS_DEFAULT, leaderboard::EPOCHS_MAX)?;
-    let period = match params.find("period")?.as_deref() {
+    let period = params.find("period")?;
+    if period.is_some() && params.find("epochs")?.is_some() {
+        return Err(ApiError::mismatch("epochs", "cannot be combined with period"));
+    }
+    let period = match period.as_deref() {
         None => Period::Latest(n_epochs),
         Some("24h") => Period::Last(Duration::from_hours(24)),
         Some("7d") => Period::Last(Duration::from_hours(7 * 24)),

@@ -32,6 +32,8 @@ async fn leaderboard_contains_learned_and_plain_losses_and_a_baseline() {
     let (_, day) = fixture.get("/api/v1/topics/1/leaderboard?period=24h").await;
     assert_eq!(day["actors"], body["actors"]);
     assert_eq!(fixture.get("/api/v1/topics/1/leaderboard?period=1h").await.0, 400);
+    let both = fixture.get("/api/v1/topics/1/leaderboard?period=24h&epochs=5").await;
+    assert_eq!((both.0, both.1["code"].as_u64()), (400, Some(3)));
     assert_eq!((&of("allo1a")["name"], &of("allo1a")["n_epochs"]), (&json!("peer"), &json!(13)));
     let n_better = |own: &Value| {
         let is_better = |it: &&Value| it["mean_loss"].as_f64() < own["mean_loss"].as_f64();
