@@ -453,35 +453,6 @@ async fn dataset_is_found_by_name_once_and_stored_by_id() {
     assert_eq!(number(&stage), Some(1));
 }
 
-#[tokio::test]
-async fn payloads_are_accepted_once_and_only_within_the_window() {
-    let mut stage = Stage::load().await;
-    *stage.runs.answers.lock() = vec![Ok(vec![]); 10];
-    stage.runner.tick().await;
-    let submit = |nonce, worker| {
-        let sender = sender(&stage, nonce, worker);
-        let inference = stage.inference.clone();
-        async move { inference.submit(sender, value("1")).await }
-    };
-    assert!(matches!(submit(2, "a").await, Err(InferenceError::NotOpen(2))));
-    submit(1, "a").await.unwrap();
-    // An identical payload is accepted, since the client might not have received the first response.
-    submit(1, "a").await.unwrap();
-    let other = stage.inference.submit(sender(&stage, 1, "a"), value("2")).await;
-    assert!(matches!(other, Err(InferenceError::Repeated(1))));
-    let unfit = stage.inference.submit(sender(&stage, 1, "b"), value("many")).await;
-    assert!(matches!(unfit, Err(InferenceError::Payload(_))));
-    let nowhere = Sender { topic: TopicId::new(9).unwrap(), ..sender(&stage, 1, "b") };
-    let unknown = stage.inference.submit(nowhere, value("1")).await;
-    assert!(matches!(unknown, Err(InferenceError::UnknownTopic(_))));
-    stage.clock.advance(Duration::from_secs(6));
-    submit(1, "b").await.unwrap();
-    stage.clock.advance(Duration::from_secs(1));
-    assert!(matches!(submit(1, "c").await, Err(InferenceError::NotOpen(1))));
-    stage.runner.tick().await;
-    assert_eq!(stage.latest().await.inferer_values.len(), 2);
-}
-
 /// Moves the date of `clock` forward by `seconds`, or back if `seconds` is negative.
 fn correct(clock: &Clock, seconds: i64) {
     clock.set(Timestamp::from_seconds(clock.now().seconds() + seconds));

@@ -24,6 +24,9 @@ const PARAMS_DEFAULT: Params = Params {
     regret_scale: None,
 };
 
+/// Start of the address of each name.
+const ADDRESS_START: &str = "allo1";
+
 /// Maximum absolute number in a case, as in a submission. Sums of larger numbers could overflow.
 const NUMBER_MAX: f64 = 1e40;
 
@@ -254,12 +257,9 @@ fn actors(
     actors
 }
 
-/// Mapping of a case's names to addresses that sort in the same order.
+/// Names of a case, sorted. Addresses contain the index of a name, so they sort in the same order.
 #[derive(Debug)]
-struct Names {
-    addresses: BTreeMap<String, Address>,
-    by_address: BTreeMap<Address, String>,
-}
+struct Names(Vec<String>);
 
 impl Names {
     /// Maps the names of `case`.
@@ -273,27 +273,20 @@ impl Names {
     }
 
     fn new<'n>(names: impl Iterator<Item = &'n String>) -> Self {
-        let names: BTreeSet<&String> = names.collect();
-        let address = |(idx, name): (usize, &String)| {
-            // Drops no name, since a fixed prefix with digits is always a valid address.
-            Some((name.clone(), format!("allo1{idx:09}").parse().ok()?))
-        };
-        let addresses: BTreeMap<String, Address> =
-            names.into_iter().enumerate().filter_map(address).collect();
-        let by_address =
-            addresses.iter().map(|(name, address)| (address.clone(), name.clone())).collect();
-        Self { addresses, by_address }
+        Self(names.collect::<BTreeSet<_>>().into_iter().cloned().collect())
     }
 
     /// Returns the address of `name`.
     fn address(&self, name: &str) -> Result<Address, CaseError> {
-        let address = self.addresses.get(name).cloned();
+        let idx = self.0.binary_search_by(|other| other.as_str().cmp(name)).ok();
+        let address = idx.and_then(|idx| format!("{ADDRESS_START}{idx:09}").parse().ok());
         address.ok_or_else(|| CaseError::invalid("actor", name, "a name of the case"))
     }
 
     /// Returns the name of `address`.
     fn name<'a>(&'a self, address: &'a Address) -> &'a str {
-        self.by_address.get(address).map_or(address.as_str(), String::as_str)
+        let idx = address.as_str().strip_prefix(ADDRESS_START).and_then(|idx| idx.parse().ok());
+        idx.and_then(|idx: usize| self.0.get(idx)).map_or(address.as_str(), String::as_str)
     }
 
     /// Parses numbers by actor.

@@ -4,7 +4,6 @@ use std::sync::OnceLock;
 
 use db::postgres::DatabaseUrl;
 use futures::future::join_all;
-use task::group::Group;
 use tokio::sync::watch;
 
 use super::*;
@@ -251,24 +250,4 @@ async fn created_topic_is_found_immediately_even_if_the_list_is_being_reloaded()
         () = creations => {}
         _ = reloads => unreachable!(),
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn readers_are_notified_of_an_epoch_that_another_service_closed() {
-    let clock = Clock::manual(START);
-    let Some((topic, services)) = three(&clock).await else { return };
-    let group = Group::default();
-    group.spawn("other services", services[2].clone().follow_services());
-    let mut news = services[2].news();
-    services[0].open_epoch(topic, 1).await.unwrap();
-    let worker = "allo1a".parse().unwrap();
-    services[1].submit(Sender { topic, nonce: 1, worker, name: None }, value("2")).await.unwrap();
-    assert!(services[0].close(topic, 1).await.unwrap());
-    loop {
-        news.changed().await.unwrap();
-        if services[2].recent_bundle(topic).await.is_ok_and(|newest| newest.bundle.nonce == 1) {
-            break;
-        }
-    }
-    group.shutdown().await;
 }

@@ -1,6 +1,7 @@
 //! Comparison of the regrets and scores of single epochs with the chain's test vectors.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::super::*;
 use super::{check_members, upstream, wanted};
@@ -45,27 +46,18 @@ struct RegretCase {
     network_losses: CaseLosses,
 }
 
-/// Scores of an epoch.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-struct CaseScores {
-    /// Scores of inferers by name.
-    inferer: Decimals,
-    /// Scores of forecasters by name.
-    forecaster: Decimals,
-}
-
 /// Learns from the losses of `case` and returns the new regrets and the scores.
-fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
+fn regrets(case: &RegretCase) -> Result<(CaseRegrets, Value), CaseError> {
     let names = Names::in_regrets(case);
     let losses = names.losses(&case.network_losses)?;
     let alpha = optional("share of the newest loss", case.alpha_regret.as_ref())?;
     let initial = optional("default regret", case.default_regret.as_ref())?.unwrap_or(0.0);
     let mut regrets = names.regrets_by_role(case)?;
     regrets.learn(&losses, Pace { alpha: alpha.unwrap_or(ALPHA_REGRET_DEFAULT), initial });
-    let scores = CaseScores {
-        inferer: names.decimals(&losses.scores(Role::Inferer)),
-        forecaster: names.decimals(&losses.scores(Role::Forecaster)),
-    };
+    let scores = json!({
+        "inferer": names.decimals(&losses.scores(Role::Inferer)),
+        "forecaster": names.decimals(&losses.scores(Role::Forecaster)),
+    });
     Ok((names.case_regrets(&regrets), scores))
 }
 
