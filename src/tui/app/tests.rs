@@ -1,6 +1,6 @@
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, InferenceEvent, RowsQuery, StreamEvent};
-use crate::harness::{FUNCTION_ID, Harness, split_response, topics};
+use crate::harness::{self, FUNCTION_ID, Harness, split_response, topics};
 use crate::screens::cluster::update::{NODES_EVERY, NODES_HIDDEN_EVERY};
 use crate::screens::execute::state::FormField;
 use crate::state::layout::Divider;
@@ -65,19 +65,13 @@ fn attached_screen_follows_the_stack_to_the_process_that_runs_it_next() {
 }
 
 #[test]
-fn overview_requests_the_topics_again_after_a_failure() {
+fn overview_requests_the_topics_once_a_minute_and_soon_after_a_failure() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
     screen.take(Event::Inference(InferenceEvent::Topics(Err(failure()))));
     screen.take_effects();
     screen.take(Event::TimerDue(Timer::Overview));
     assert_eq!(screen.take_effects(), [Effect::LoadTopics]);
-}
-
-#[test]
-fn overview_requests_the_topics_once_a_minute() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("0");
     screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics(Some(90))))));
     for (seconds, is_listed) in [(15, false), (44, false), (2, true)] {
         screen.pass(Duration::from_secs(seconds));
@@ -98,7 +92,7 @@ fn head_given_by_address_is_marked_as_typed_and_its_nodes_as_listed() {
     let heads = vec!["http://10.0.0.1:8080".to_owned()];
     start(&mut state, Start::Connect(Addresses { heads, ..Addresses::default() }));
     let head = state.services.heads().next().unwrap();
-    update(&mut state, Event::Nodes(head, Ok(crate::harness::nodes()), Duration::ZERO));
+    update(&mut state, Event::Nodes(head, Ok(harness::nodes()), Duration::ZERO));
     let origins = state.nodes.all(&state.stack).into_iter().map(|node| node.origin);
     let listed = Origin::Listed;
     assert_eq!(origins.collect::<Vec<_>>(), [Origin::Typed, listed, listed, listed]);
@@ -125,7 +119,7 @@ fn list_of_nodes_is_polled_every_two_seconds_while_in_view() {
     screen.take(Event::TimerDue(Timer::Nodes(screen.head())));
     assert_eq!(screen.take_effects(), [], "one at a time");
     screen.press("5");
-    screen.take(Event::Nodes(screen.head(), Ok(crate::harness::nodes()), Duration::from_millis(3)));
+    screen.take(Event::Nodes(screen.head(), Ok(harness::nodes()), Duration::from_millis(3)));
     assert!(
         screen.effects.contains(&Effect::SetTimer(Timer::Nodes(screen.head()), NODES_HIDDEN_EVERY))
     );
@@ -169,20 +163,12 @@ fn request_for_more_nodes_than_known_is_sent_with_a_warning() {
     screen.type_text("4");
     screen.press("tab");
     screen.shows(&["only 3 workers known"]);
-    screen.press("ctrl-r");
-    assert!(matches!(screen.take_effects().last(), Some(Effect::Execute(..))));
-}
-
-#[test]
-fn lost_worker_is_not_counted_for_a_new_run() {
-    let mut screen = Harness::ready(160, 45);
-    let mut nodes = crate::harness::nodes();
+    let mut nodes = harness::nodes();
     nodes[3].connected = false;
     screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
-    screen.press("e tab tab tab ctrl-u");
-    screen.type_text("3");
-    screen.press("tab");
     screen.shows(&["only 2 workers known"]);
+    screen.press("ctrl-r");
+    assert!(matches!(screen.take_effects().last(), Some(Effect::Execute(..))));
 }
 
 #[test]
@@ -222,8 +208,7 @@ fn run_without_head_fails_with_advice() {
 #[test]
 fn failed_run_is_reported_and_leaves_the_form_unchanged() {
     let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-r");
-    let id = screen.state.runs.newest().unwrap().id;
+    let id = screen.run();
     screen.take(Event::Executed(id, Err(failure())));
     screen.shows(&["connection refused", "check the address"]);
     assert_eq!(screen.state.execute.form.text(FormField::Method), "hello.wasm");
@@ -232,22 +217,13 @@ fn failed_run_is_reported_and_leaves_the_form_unchanged() {
 #[test]
 fn first_interrupt_cancels_the_run_and_the_second_interrupt_quits() {
     let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-r");
-    let id = screen.state.runs.newest().unwrap().id;
+    let id = screen.run();
     assert_eq!(screen.effects_of("ctrl-c"), [Effect::Cancel(id, None)]);
     screen.take(Event::Executed(id, Ok(Box::new(split_response()))));
     assert!(screen.text().contains("cancelled"), "a late answer changes nothing");
-    assert_eq!(screen.effects_of("ctrl-c"), [Effect::Quit]);
-}
-
-#[test]
-fn first_interrupt_is_forgotten_after_a_while() {
-    let mut screen = Harness::ready(160, 45);
-    screen.take_effects();
-    screen.press("ctrl-c");
     screen.take(Event::TimerDue(Timer::Interrupt));
-    screen.press("ctrl-c");
-    assert_eq!(screen.take_effects(), []);
+    assert_eq!(screen.effects_of("ctrl-c"), [], "the first interrupt was long ago");
+    assert_eq!(screen.effects_of("ctrl-c"), [Effect::Quit]);
 }
 
 #[test]
@@ -286,7 +262,7 @@ fn selected_node_stays_selected_when_the_list_changes() {
     let mut screen = Harness::ready(160, 45);
     screen.press("down down");
     let selected = screen.state.cluster.node.clone();
-    let mut nodes = crate::harness::nodes();
+    let mut nodes = harness::nodes();
     nodes.remove(1);
     screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
     assert_eq!(screen.state.cluster.node, selected);
@@ -315,7 +291,7 @@ fn unavailable_service_is_reported_once_and_its_data_stay_visible() {
     let n_lines = screen.state.logs.lines.len();
     screen.take(Event::Nodes(screen.head(), Err(failure()), Duration::ZERO));
     assert_eq!(screen.state.logs.lines.len(), n_lines, "one line for each change");
-    screen.take(Event::Nodes(screen.head(), Ok(crate::harness::nodes()), Duration::from_millis(3)));
+    screen.take(Event::Nodes(screen.head(), Ok(harness::nodes()), Duration::from_millis(3)));
     screen.shows(&["head is reachable again"]);
 }
 
@@ -351,19 +327,10 @@ fn exit_code_of_a_process_is_shown_in_the_table() {
 }
 
 #[test]
-fn curl_command_contains_the_request_and_no_key() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-y");
-    let Some(Effect::Copy(text)) = screen.take_effects().pop() else { panic!("a copy") };
-    assert!(text.starts_with("curl -X POST http://127.0.0.1:41233/api/v1/functions/execute"));
-    assert!(text.contains(FUNCTION_ID) && !text.contains("UP-"));
-}
-
-#[test]
 fn click_selects_a_row_or_opens_a_screen() {
     let mut screen = Harness::ready(160, 45);
     screen.take(Event::Click(Target::Row { pane: 0, row: 2 }));
-    assert_eq!(screen.state.cluster.node.as_deref(), Some(crate::harness::PEERS[2]));
+    assert_eq!(screen.state.cluster.node.as_deref(), Some(harness::PEERS[2]));
     screen.take(Event::Click(Target::Screen(Screen::Logs)));
     assert_eq!(screen.state.screen, Screen::Logs);
     screen.take(Event::Wheel(Target::Pane(0), -3));
@@ -405,16 +372,7 @@ fn header_shows_live_only_while_a_stream_is_open() {
     let mut screen = Harness::ready(160, 45);
     screen.press("3");
     let dataset = model::dataset::DatasetId::new(1).unwrap();
-    let found = model::dataset::Dataset {
-        id: dataset,
-        name: "cpu".to_owned(),
-        description: String::new(),
-        metadata: std::collections::BTreeMap::new(),
-        created_at: screen.state.now,
-        updated_at: screen.state.now,
-    };
-    let page =
-        crate::event::DatasetsPage { n_datasets: None, datasets: vec![found], has_more: false };
+    let page = harness::datasets(vec![harness::dataset(1, "cpu", screen.state.now)]);
     screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) }));
     let news = |news| Event::Data(DataEvent::Stream { dataset, news });
     screen.take(news(StreamEvent::Connected));

@@ -140,18 +140,10 @@ pub(crate) fn volume_weighted_average(candles: &[Bucket]) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::flat_candle;
 
     fn closes(values: &[f64]) -> Vec<Bucket> {
-        let candle = |close: &f64| Bucket {
-            timestamp: Timestamp::default(),
-            open: *close,
-            high: *close,
-            low: *close,
-            close: *close,
-            volume: 1.0,
-            count: 1,
-        };
-        values.iter().map(candle).collect()
+        values.iter().map(|close| flat_candle(Timestamp::default(), *close)).collect()
     }
 
     #[track_caller]

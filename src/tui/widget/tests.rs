@@ -13,7 +13,7 @@ use super::line::{self, Lines, Point};
 use super::pane::{Pane, divider};
 use super::stats;
 use super::strip::Strip;
-use crate::harness;
+use crate::harness::{self, noise};
 use crate::theme::depth::Depth;
 use crate::theme::{Name, Theme};
 use crate::widget::bars::{DivergingBar, Floor, ShareBar, Sparkline};
@@ -27,12 +27,6 @@ fn canvas(width: u16, height: u16, theme: &Theme) -> Buffer {
     let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
     theme.clear(buf.area, &mut buf);
     buf
-}
-
-/// Returns the next number of a reproducible pseudorandom sequence, from 0 to 1.
-fn noise(seed: &mut u64) -> f64 {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    f64::from(u32::try_from(*seed >> 40).unwrap()) / f64::from(1 << 24)
 }
 
 /// Returns five-minute candles of a random walk, which resembles a market.
@@ -136,22 +130,6 @@ fn empty_buckets_leave_columns_free_and_a_long_gap_has_only_one_free_column() {
     );
 }
 
-fn draw_lines(width: u16, height: u16, candles: &[Bucket]) -> Buffer {
-    let theme = dark();
-    let mut buf = canvas(width, height, &theme);
-    let (one, other) = (points(candles), points(&walk(candles.len(), 23)));
-    let lines = [line::Series::new(&other, theme.muted), line::Series::new(&one, theme.series(1))];
-    let last = one.last().copied();
-    let now = candles.first().map_or_else(Timestamp::default, |c| c.timestamp);
-    Lines {
-        gap: Duration::from_mins(15),
-        tag: last.map(|point| (point.value, theme.up)),
-        ..Lines::new(&lines, now, 1, &theme)
-    }
-    .render(buf.area, &mut buf);
-    buf
-}
-
 #[test]
 fn area_below_a_line_is_tinted_if_colors_can_be_mixed() {
     for (depth, n_tinted) in [(Depth::TrueColor, 6), (Depth::Indexed256, 0), (Depth::None, 0)] {
@@ -172,10 +150,17 @@ fn area_below_a_line_is_tinted_if_colors_can_be_mixed() {
 
 #[test]
 fn lines_are_drawn_over_a_time_axis() {
-    insta::assert_snapshot!(
-        "lines_60x14",
-        harness::framed_text(&draw_lines(60, 14, &walk(140, 11)))
-    );
+    let theme = dark();
+    let mut buf = canvas(60, 14, &theme);
+    let (one, other) = (points(&walk(140, 11)), points(&walk(140, 23)));
+    let lines = [line::Series::new(&other, theme.muted), line::Series::new(&one, theme.series(1))];
+    Lines {
+        gap: Duration::from_mins(15),
+        tag: one.last().map(|point| (point.value, theme.up)),
+        ..Lines::new(&lines, one[0].time, 1, &theme)
+    }
+    .render(buf.area, &mut buf);
+    insta::assert_snapshot!("lines_60x14", harness::framed_text(&buf));
 }
 
 #[test]
@@ -192,10 +177,10 @@ fn labels_of_a_line_of_zeros_are_not_cut() {
     assert!(shown.contains("-0.5"), "{shown}");
 }
 
-fn draw_strip(width: u16, height: u16) -> Buffer {
+#[test]
+fn distribution_is_drawn_at_two_sizes() {
     let theme = dark();
-    let mut buf = canvas(width, height, &theme);
-    Strip {
+    let strip = Strip {
         inferers: &[
             67402.5, 67471.2, 67489.7, 67495.5, 67498.0, 67505.6, 67508.1, 67512.4, 67519.8,
             67527.0, 67533.9, 67610.3, 67508.3,
@@ -205,18 +190,15 @@ fn draw_strip(width: u16, height: u16) -> Buffer {
         naive: Some(67488.1),
         selected: Some(67527.0),
         theme: &theme,
+    };
+    for (name, width, height) in [("strip_76x8", 76, 8), ("strip_30x3", 30, 3)] {
+        let mut buf = canvas(width, height, &theme);
+        strip.render(buf.area, &mut buf);
+        insta::assert_snapshot!(name, harness::framed_text(&buf));
     }
-    .render(buf.area, &mut buf);
-    buf
 }
-
 #[test]
-fn distribution_is_drawn_at_two_sizes() {
-    insta::assert_snapshot!("strip_76x8", harness::framed_text(&draw_strip(76, 8)));
-    insta::assert_snapshot!("strip_30x3", harness::framed_text(&draw_strip(30, 3)));
-}
-
-fn draw_bars() -> Buffer {
+fn bars_and_panes_are_drawn() {
     let theme = dark();
     let mut buf = canvas(42, 14, &theme);
     let pane = Pane::new("Bars").info("3 of 3").footer("⏎ opens").focus(true);
@@ -234,12 +216,7 @@ fn draw_bars() -> Buffer {
     let values: Vec<_> = walk(50, 2).iter().map(|c| Some(c.close)).collect();
     let line = Sparkline::new(&values, Floor::Lowest, theme.info);
     line.render(Rect { height: 2, ..row(10) }, &mut buf);
-    buf
-}
-
-#[test]
-fn bars_and_panes_are_drawn() {
-    insta::assert_snapshot!("bars_42x14", harness::framed_text(&draw_bars()));
+    insta::assert_snapshot!("bars_42x14", harness::framed_text(&buf));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use wire::datasets::{CreateColumn, CreateDataset, UpdateDataset};
 use wire::inference::network::{LossParameters, TopicSettings};
 
 use super::*;
-use crate::event::{DataEvent, DatasetSearch, DatasetsPage, Event, InferenceEvent, StreamEvent};
-use crate::harness::{Harness, topics as topic_list};
+use crate::event::{DataEvent, DatasetSearch, Event, InferenceEvent, StreamEvent};
+use crate::harness::{self, Harness};
 use crate::screens::update::connect;
 use crate::state::change::{Account, DatasetEdit, Session};
 
@@ -24,32 +24,21 @@ fn data_screen(size: (u16, u16)) -> Harness {
     screen.press("3");
     let metadata = [("keep_days", "30"), ("ticker", "btcusd")];
     let dataset = Dataset {
-        id: id(1),
-        name: "prices".to_owned(),
         description: "hourly".to_owned(),
         metadata: metadata.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        created_at: screen.state.now,
-        updated_at: screen.state.now,
+        ..harness::dataset(1, "prices", screen.state.now)
     };
-    let page = DatasetsPage { n_datasets: Some(1), datasets: vec![dataset], has_more: false };
-    let event = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
-    screen.take(Event::Data(event));
-    let columns = vec![column(&screen, 1, "open"), column(&screen, 2, "close")];
-    screen.take(Event::Data(DataEvent::Columns { dataset: id(1), result: Ok(columns) }));
+    let result = Ok(harness::datasets(vec![dataset]));
+    screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result }));
+    screen.take(Event::Data(DataEvent::Columns { dataset: id(1), result: Ok(columns()) }));
     let tags = Ok(vec!["public".to_owned(), "team".to_owned()]);
     screen.take(Event::Data(DataEvent::Tags { dataset: id(1), result: tags }));
     screen.take_effects();
     screen
 }
 
-fn column(screen: &Harness, id: i64, name: &str) -> Column {
-    Column {
-        id,
-        dataset_id: self::id(1),
-        name: name.to_owned(),
-        dtype: Dtype::Float,
-        created_at: screen.state.now,
-    }
+fn columns() -> Vec<Column> {
+    harness::columns(id(1), &[("open", Dtype::Float), ("close", Dtype::Float)])
 }
 
 /// Presses `key`, which opens a form, and reports that the action is possible.
@@ -58,8 +47,7 @@ fn open_form(screen: &mut Harness, key: &str, settings: Option<Box<TopicSettings
     let effects = screen.effects_of(key);
     let [Effect::Prepare(preparation)] = effects.as_slice() else { panic!("{effects:?}") };
     let tags = vec!["public".to_owned(), "team".to_owned()];
-    let columns = vec![column(screen, 1, "open"), column(screen, 2, "close")];
-    let prepared = Prepared { settings, tags, columns };
+    let prepared = Prepared { settings, tags, columns: columns() };
     screen.take(Event::Prepared(*preparation, Ok(prepared)));
     assert!(matches!(screen.state.overlays.last(), Some(Overlay::Form(_))), "{}", screen.text());
 }
@@ -160,7 +148,7 @@ fn edit_of_a_dataset_requests_only_what_differs() {
             },
             added_columns: vec![(text("open"), Dtype::Float), (text("volume"), Dtype::Integer)],
             renamed_columns: vec![(text("open"), text("close"))],
-            deleted_columns: vec![column(&screen, 2, "close")],
+            deleted_columns: columns().split_off(1),
             added_tags: vec![text("new")],
             removed_tags: vec![text("team")],
         }))
@@ -187,7 +175,7 @@ fn dataset_is_deleted_only_after_its_name_was_typed() {
     screen.take(Event::Data(DataEvent::Stream { dataset: id(1), news }));
     screen.take(Event::Changed(change, Ok(Changed::Done)));
     screen.shows(&["deleted dataset prices"]);
-    assert!(!screen.text().contains("failed to follow"), "{}", screen.text());
+    screen.hides(&["failed to follow"]);
     assert!(screen.take_effects().contains(&Effect::LoadDatasets(DatasetSearch::ALL)));
 }
 
@@ -260,7 +248,7 @@ fn fields_and_buttons_of_a_form_can_be_clicked() {
 fn inference_screen(size: (u16, u16)) -> Harness {
     let mut screen = Harness::quiet(size);
     screen.press("4");
-    screen.take(Event::Inference(InferenceEvent::Topics(Ok(topic_list(None)))));
+    screen.take(Event::Inference(InferenceEvent::Topics(Ok(harness::topics(None)))));
     screen.take_effects();
     screen
 }

@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use model::key::ApiKey;
-
 use super::*;
 use crate::event::Event;
 use crate::harness::Harness;
@@ -29,6 +27,19 @@ fn opened(place: Option<KeyPlace>) -> Event {
     Event::Profile(ProfileEvent::Opened { name: "far".to_owned(), result })
 }
 
+/// Returns the event for a key that `profile` has from now on.
+fn kept(profile: &str) -> Event {
+    let result = Ok((KeyPlace::File, KEY.parse().unwrap()));
+    Event::Profile(ProfileEvent::Kept { profile: profile.to_owned(), result })
+}
+/// Returns the effect that stores the entered key for `profile`.
+fn keep(profile: &str) -> Effect {
+    Effect::KeepKey { profile: profile.to_owned(), addresses: far(), key: KEY.parse().unwrap() }
+}
+/// Returns the effect that connects with the entered key.
+fn connect() -> Effect {
+    Effect::Connect(Addresses { api_key: Some(KEY.parse().unwrap()), ..far() })
+}
 #[test]
 fn choosing_a_profile_connects_to_its_services() {
     let mut screen = screen();
@@ -74,14 +85,10 @@ fn entered_key_is_checked_stored_and_used() {
     screen.press("ctrl-u");
     screen.take(Event::Paste(KEY.to_owned()));
     screen.press("enter enter");
-    let key: ApiKey = KEY.parse().unwrap();
-    let wish = Effect::KeepKey { profile: "far".to_owned(), addresses: far(), key: key.clone() };
-    assert_eq!(screen.take_effects(), [wish], "and once only");
+    assert_eq!(screen.take_effects(), [keep("far")], "and once only");
     assert!(!format!("{:?}", screen.state.overlays).contains("0011"));
-    let result = Ok((KeyPlace::File, key.clone()));
-    screen.take(Event::Profile(ProfileEvent::Kept { profile: "far".to_owned(), result }));
-    let with_key = Addresses { api_key: Some(key), ..far() };
-    assert_eq!(screen.take_effects().first(), Some(&Effect::Connect(with_key)));
+    screen.take(kept("far"));
+    assert_eq!(screen.take_effects().first(), Some(&connect()));
     screen.shows(&["in a file only you can read"]);
 }
 
@@ -91,12 +98,7 @@ fn refused_key_stays_masked_in_the_form_with_the_reason() {
     screen.press("P down e");
     screen.take(Event::Paste(KEY.to_owned()));
     screen.press("enter");
-    let failure = Failure {
-        what: "try the key".to_owned(),
-        why: "401 Invalid API key".to_owned(),
-        ..Failure::default()
-    };
-    let result = Err(failure);
+    let result = Err(Failure::new("try the key", "401 Invalid API key", ""));
     screen.take(Event::Profile(ProfileEvent::Kept { profile: "far".to_owned(), result }));
     screen.shows(&["401 Invalid API key"]);
     screen.hides(&["0011"]);
@@ -125,13 +127,9 @@ fn api_key_entered_for_addresses_from_flags_is_stored_and_used() {
     screen.press("P");
     screen.type_text(KEY);
     screen.press("enter");
-    let key: ApiKey = KEY.parse().unwrap();
-    let wish = Effect::KeepKey { profile: NO_PROFILE.into(), addresses: far(), key: key.clone() };
-    assert_eq!(screen.take_effects(), [wish]);
-    let result = Ok((KeyPlace::File, key.clone()));
-    screen.take(Event::Profile(ProfileEvent::Kept { profile: NO_PROFILE.to_owned(), result }));
-    let with_key = Addresses { api_key: Some(key), ..far() };
-    assert_eq!(screen.take_effects().first(), Some(&Effect::Connect(with_key)));
+    assert_eq!(screen.take_effects(), [keep(NO_PROFILE)]);
+    screen.take(kept(NO_PROFILE));
+    assert_eq!(screen.take_effects().first(), Some(&connect()));
 }
 
 #[test]
@@ -157,10 +155,7 @@ fn api_key_entered_for_addresses_from_flags_is_not_used_for_the_local_stack() {
     screen.press("P down e");
     screen.type_text(KEY);
     screen.press("enter");
-    let key: ApiKey = KEY.parse().unwrap();
-    let wish = Effect::KeepKey { profile: NO_PROFILE.into(), addresses: far(), key: key.clone() };
-    assert_eq!(screen.take_effects(), [wish]);
-    let result = Ok((KeyPlace::File, key));
-    screen.take(Event::Profile(ProfileEvent::Kept { profile: NO_PROFILE.to_owned(), result }));
+    assert_eq!(screen.take_effects(), [keep(NO_PROFILE)]);
+    screen.take(kept(NO_PROFILE));
     assert!(!screen.take_effects().iter().any(|it| matches!(it, Effect::Connect(_))));
 }

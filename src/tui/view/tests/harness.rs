@@ -1,7 +1,11 @@
 //! A screen for tests, without a terminal and without services. It stores the effects.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use model::topic::TopicId;
 use ratatui::prelude::*;
 use wire::executions::{ClusterEvent, ClusterEventKind};
@@ -11,7 +15,7 @@ use wire::functions::{
 use wire::inference::{Bundle, LabeledValue, TopicList, WorkerValues};
 
 use crate::app::{self, Start};
-use crate::event::{Effect, Event, StreamEvent};
+use crate::event::{DatasetsPage, Effect, Event, StreamEvent};
 use crate::keymap::Chord;
 use crate::local::{Addresses, Level, LocalEvent, LocalLog, LocalNode, LocalReady};
 use crate::screens::update::connect;
@@ -22,7 +26,7 @@ use crate::state::services::HeadId;
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
 use crate::user_file::Setting;
-use crate::view::Hits;
+use crate::view::{Frame, Hits, Tier};
 
 /// Content id of an empty module.
 pub(crate) const FUNCTION_ID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
@@ -161,10 +165,15 @@ impl Harness {
         self.take_effects()
     }
 
+    /// Executes the request of the form.
+    pub(crate) fn run(&mut self) -> RunId {
+        self.press("e ctrl-r");
+        self.state.runs.newest().unwrap().id
+    }
+
     /// Executes the request of the form. The head returns two result groups.
     pub(crate) fn run_split(&mut self) -> RunId {
-        self.press("e ctrl-r");
-        let id = self.state.runs.newest().unwrap().id;
+        let id = self.run();
         self.pass(Duration::from_millis(900));
         self.take(Event::Executed(id, Ok(Box::new(split_response()))));
         id
@@ -174,8 +183,7 @@ impl Harness {
     /// worker has returned its result.
     pub(crate) fn run_live(&mut self) -> RunId {
         self.take(Event::Cluster(self.head(), StreamEvent::Connected));
-        self.press("e ctrl-r");
-        let id = self.state.runs.newest().unwrap().id;
+        let id = self.run();
         self.pass(Duration::from_millis(40));
         self.take(Event::RunAccepted(id, REQUEST_ID.to_owned()));
         let request_id = || REQUEST_ID.to_owned();
@@ -244,6 +252,14 @@ impl Harness {
         for text in unwanted {
             assert!(!shown.contains(text), "`{text}` in\n{shown}");
         }
+    }
+
+    /// Returns the first row that contains `text`.
+    #[track_caller]
+    pub(crate) fn row(&self, text: &str) -> String {
+        let shown = self.text();
+        let row = shown.lines().find(|line| line.contains(text));
+        row.unwrap_or_else(|| panic!("no `{text}` in\n{shown}")).to_owned()
     }
 
     /// Returns the click targets of the screen.
@@ -350,6 +366,72 @@ pub(crate) fn topics(last_nonce: Option<u64>) -> TopicList {
     serde_json::from_value(list).unwrap()
 }
 
+/// Returns values with these labels, which are numbered from 1.
+pub(crate) fn labeled(values: &[(&str, f64)]) -> Vec<LabeledValue> {
+    let value = |(label_id, (name, value)): (u32, &(&str, f64))| LabeledValue {
+        label_id,
+        label_name: (*name).to_owned(),
+        value: *value,
+    };
+    (1..).zip(values).map(value).collect()
+}
+
+/// Returns a dataset without a description.
+pub(crate) fn dataset(id: i64, name: &str, time: Timestamp) -> Dataset {
+    Dataset {
+        id: DatasetId::new(id).unwrap(),
+        name: name.to_owned(),
+        description: String::new(),
+        metadata: BTreeMap::new(),
+        created_at: time,
+        updated_at: time,
+    }
+}
+
+/// Returns the only page of a list of datasets.
+pub(crate) fn datasets(datasets: Vec<Dataset>) -> DatasetsPage {
+    DatasetsPage { n_datasets: Some(datasets.len() as u64), datasets, has_more: false }
+}
+
+/// Returns columns with these names and types, in the order of the service.
+pub(crate) fn columns(dataset: DatasetId, columns: &[(&str, Dtype)]) -> Vec<Column> {
+    let column = |(id, (name, dtype)): (i64, &(&str, Dtype))| Column {
+        id,
+        dataset_id: dataset,
+        name: (*name).to_owned(),
+        dtype: *dtype,
+        created_at: Timestamp::default(),
+    };
+    (1..).zip(columns).map(column).collect()
+}
+
+/// Returns a candle of a single value.
+pub(crate) fn flat_candle(timestamp: Timestamp, value: f64) -> Bucket {
+    let (open, high, low, close) = (value, value, value, value);
+    Bucket { timestamp, open, high, low, close, volume: 0.0, count: 1 }
+}
+
+/// Returns the next number of a reproducible pseudorandom sequence, from 0 to 1.
+pub(crate) fn noise(seed: &mut u64) -> f64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    f64::from(u32::try_from(*seed >> 40).unwrap()) / f64::from(1 << 24)
+}
+
+/// Draws the area between header and footer with `draw`. Returns its cells and its click targets.
+pub(crate) fn drawn_by(
+    draw: fn(Rect, &mut Buffer, Frame<'_>),
+    state: &State,
+    (width, height): (u16, u16),
+    theme: &Theme,
+) -> (Buffer, Hits) {
+    let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
+    theme.clear(buf.area, &mut buf);
+    let tier = Tier::for_area(buf.area).unwrap_or(Tier::Small);
+    let hits = Hits::default();
+    draw(buf.area, &mut buf, Frame { state, theme, tier, hits: &hits });
+    (buf, hits)
+}
+
 /// Returns a bundle of topic 1 with these values for a single label, and with a value of each of
 /// `inferers`.
 pub(crate) fn bundle(
@@ -358,10 +440,7 @@ pub(crate) fn bundle(
     [combined, naive]: [f64; 2],
     inferers: impl IntoIterator<Item = (String, f64)>,
 ) -> Bundle {
-    let values = |value| {
-        let label_name = label.to_owned();
-        vec![LabeledValue { label_id: 1, label_name, value }]
-    };
+    let values = |value| labeled(&[(label, value)]);
     let inferers = inferers.into_iter().map(|(address, value)| WorkerValues {
         worker: address.parse().unwrap(),
         values: values(value),

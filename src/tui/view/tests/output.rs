@@ -11,8 +11,7 @@ fn printed(stdout: &str) -> Harness {
     let mut response = failed_response();
     response.results[0].result.stdout = stdout.to_owned();
     let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-r");
-    let id = screen.state.runs.newest().unwrap().id;
+    let id = screen.run();
     screen.take(Event::Executed(id, Ok(Box::new(response))));
     screen.state.notices.clear();
     screen
@@ -110,8 +109,7 @@ fn comparison_shows_the_number_of_lines_left_out() {
     response.results[0].result.stdout = lines(900);
     response.results[1].result.stdout = lines(450);
     let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-r");
-    let id = screen.state.runs.newest().unwrap().id;
+    let id = screen.run();
     screen.take(Event::Executed(id, Ok(Box::new(response))));
     screen.press("d");
     let stop = "compared up to line 400: 500 more lines of group 1 and 50 of group 2 are left out";

@@ -1,8 +1,6 @@
 //! Every screen in every size, with the most unusual data that services can send.
 
-use std::collections::BTreeMap;
-
-use model::dataset::{Dataset, DatasetId};
+use model::dataset::Dataset;
 use model::topic::TopicId;
 
 use super::*;
@@ -38,12 +36,9 @@ fn strange() -> Harness {
     screen.run_split();
     let now = screen.state.now;
     let dataset = |number| Dataset {
-        id: DatasetId::new(number).unwrap(),
-        name: format!("{STRANGE}{number}"),
         description: STRANGE.to_owned(),
-        metadata: BTreeMap::from([(STRANGE.to_owned(), STRANGE.to_owned())]),
-        created_at: now,
-        updated_at: now,
+        metadata: [(STRANGE.to_owned(), STRANGE.to_owned())].into(),
+        ..harness::dataset(number, &format!("{STRANGE}{number}"), now)
     };
     let datasets = (1..40).map(dataset).collect();
     let page = DatasetsPage { n_datasets: None, datasets, has_more: true };

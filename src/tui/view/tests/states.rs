@@ -1,7 +1,6 @@
 //! Screens in states that no other snapshot contains, and the theme tokens of cells.
 
 use ratatui::style::Style;
-use wire::executions::ClusterEventKind;
 
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent};
@@ -56,8 +55,7 @@ fn overview_is_drawn_before_any_response() {
 #[test]
 fn run_that_failed_on_all_peers_is_drawn() {
     let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
-    screen.press("e ctrl-r");
-    let id = screen.state.runs.newest().unwrap().id;
+    let id = screen.run();
     screen.pass(Duration::from_millis(900));
     let response = harness::failed_response();
     screen.take(Event::Executed(id, Ok(Box::new(response))));
@@ -65,24 +63,6 @@ fn run_that_failed_on_all_peers_is_drawn() {
     check_state("execute-exit", &screen);
     screen.press("1 tab");
     check_state("cluster-exit", &screen);
-}
-
-#[test]
-fn peers_that_failed_are_not_counted_as_done() {
-    let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
-    let id = screen.run_live();
-    let of = |idx: usize| (harness::REQUEST_ID.to_owned(), harness::PEERS[idx].to_owned());
-    let ((request_id, peer_id), reason) = (of(2), "it was not reached".to_owned());
-    let failed = ClusterEventKind::Failed { request_id, peer_id, reason, replaced: false };
-    screen.happens(failed);
-    screen.shows(&["1 of 3 done, 1 failed"]);
-    let (request_id, peer_id) = of(3);
-    let (exit_code, elapsed_ms) = (0, 480.0);
-    screen.happens(ClusterEventKind::Result { request_id, peer_id, exit_code, elapsed_ms });
-    screen.take(Event::Executed(id, Ok(Box::new(harness::split_response()))));
-    screen.shows(&["run by 2 of 3", "2 of 3 done, 1 failed"]);
-    screen.press("esc !");
-    screen.shows(&["3 peers, 1 failed, 2 results"]);
 }
 
 #[test]

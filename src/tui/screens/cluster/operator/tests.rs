@@ -34,7 +34,7 @@ fn cordoning_asks_for_confirmation_and_uncordoning_does_not() {
     screen.press("down");
     let id = selected(&screen).peer_id;
     screen.press("c");
-    assert!(screen.text().contains("Cordon this node?"), "{}", screen.text());
+    screen.shows(&["Cordon this node?"]);
     screen.press("n");
     assert_eq!(screen.take_effects(), []);
     screen.press("c y");
@@ -53,7 +53,7 @@ fn approval_dialog_shows_the_full_peer_id_and_then_the_outcome() {
     screen.type_text("/pending");
     screen.press("enter A");
     let id = selected(&screen).peer_id;
-    assert!(screen.text().contains(&id), "{}", screen.text());
+    screen.shows(&[&id]);
     screen.press("y");
     let patch = NodePatch { approval: Some(NodeApproval::Approved), ..NodePatch::default() };
     assert_eq!(screen.take_effects(), [change(&screen, &id, patch)]);
@@ -62,16 +62,16 @@ fn approval_dialog_shows_the_full_peer_id_and_then_the_outcome() {
     node.approval = Some(NodeApproval::Approved);
     let detail = NodeDetail { node: node.clone(), orders: Vec::new() };
     screen.take(Event::NodeChanged(screen.head(), Ok(detail)));
-    assert!(screen.text().contains("is approved, and gets work"), "{}", screen.text());
+    screen.shows(&["is approved, and gets work"]);
     assert!(screen.take_effects().contains(&Effect::LoadNodes(screen.head())));
     node.cordoned = true;
     node.running = 1;
     let detail = NodeDetail { node, orders: vec![NodeOrderBody::default()] };
     screen.take(Event::NodeChanged(screen.head(), Ok(detail)));
-    assert!(screen.text().contains("is cordoned, and drains"), "{}", screen.text());
+    screen.shows(&["is cordoned, and drains"]);
     let failure = Failure { what: "change the node".to_owned(), ..Failure::default() };
     screen.take(Event::NodeChanged(screen.head(), Err(failure)));
-    assert!(screen.text().contains("failed to change the node"), "{}", screen.text());
+    screen.shows(&["failed to change the node"]);
 }
 
 #[test]
@@ -98,18 +98,6 @@ fn row_of_a_node_group_shows_sums_of_its_nodes() {
     assert_eq!(rows.len(), want.len(), "all are folded");
     screen.press("b");
     assert_eq!(screen.state.cluster.grouped_by, None, "after the last attribute");
-}
-
-#[test]
-fn groups_of_many_nodes_are_folded_and_show_sums() {
-    for (width, height) in [(80, 24), (160, 45)] {
-        let mut screen = many(width, height);
-        screen.press("b b");
-        let shown = screen.text();
-        for title in ["zone=a", "zone=b", "zone=c", "zone=d", "no zone"] {
-            assert!(shown.contains(title), "`{title}` is not in\n{shown}");
-        }
-    }
 }
 
 #[test]
@@ -166,7 +154,7 @@ fn group_decision_applies_to_its_workers_after_confirmation() {
         ),
     ] {
         let mut screen = ask(keys);
-        assert!(screen.text().contains(question), "{}", screen.text());
+        screen.shows(&[question]);
         assert_eq!(screen.take_effects(), [], "a question is shown first");
         screen.press("n");
         assert_eq!(screen.take_effects(), []);
@@ -186,13 +174,13 @@ fn group_decision_applies_to_its_workers_after_confirmation() {
             GroupChange { n_changed: 20, failure, ..outcome },
         ));
         let want = format!("failed to change {} of {n_nodes} nodes of zone=c", n_nodes - 20);
-        assert!(screen.text().contains(&want), "{}", screen.text());
+        screen.shows(&[&want]);
         assert!(screen.take_effects().contains(&Effect::LoadNodes(screen.head())));
     }
     let mut screen = ask("A");
-    assert!(screen.text().contains("nothing to change"), "{}", screen.text());
+    screen.shows(&["nothing to change"]);
     screen.press("end A");
-    assert!(screen.text().contains("Approve 10 of 60 nodes?"), "{}", screen.text());
+    screen.shows(&["Approve 10 of 60 nodes?"]);
 }
 
 #[test]
@@ -204,7 +192,7 @@ fn cordon_key_uncordons_a_group_with_only_cordoned_workers() {
     }
     screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
     screen.press("b b home c");
-    assert!(screen.text().contains("Uncordon 60 of 60 nodes?"), "{}", screen.text());
+    screen.shows(&["Uncordon 60 of 60 nodes?"]);
     screen.press("y");
     let asked = screen.take_effects();
     let [Effect::ChangeNode(_, change)] = asked.as_slice() else { panic!("{asked:?}") };

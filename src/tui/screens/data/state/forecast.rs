@@ -116,14 +116,14 @@ pub(crate) fn mean_error(forecasts: &[Predicted], is_share: bool) -> Option<f64>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::flat_candle;
 
     fn target(json: &str) -> Target {
         Target::of_settings(&serde_json::from_str(json).unwrap())
     }
 
     fn candle(second: i64, close: f64) -> Bucket {
-        let timestamp = Timestamp::from_seconds(second);
-        Bucket { timestamp, open: close, high: close, low: close, close, volume: 0.0, count: 1 }
+        flat_candle(Timestamp::from_seconds(second), close)
     }
 
     fn epoch(second: i64, combined: f64, truth: Option<f64>) -> Epoch {

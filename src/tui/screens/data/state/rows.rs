@@ -384,9 +384,9 @@ mod tests;
 #[cfg(test)]
 mod past_tests {
     use model::dataset::DatasetId;
-    use model::row::Bucket;
 
     use super::*;
+    use crate::harness::flat_candle;
 
     fn timestamp(second: i64) -> Timestamp {
         Timestamp::from_seconds(second)
@@ -396,20 +396,18 @@ mod past_tests {
         RowsQuery::newest(DatasetId::new(1).unwrap(), resolution, Limit::clamp(10))
     }
 
-    fn day(second: i64) -> Bucket {
-        let timestamp = timestamp(second);
-        Bucket { timestamp, open: 1.0, high: 1.0, low: 1.0, close: 1.0, volume: 0.0, count: 1 }
-    }
-
     #[test]
     fn search_for_rows_before_an_empty_time_range_goes_back_day_by_day() {
         let searched = query_before(newest(Resolution::Raw), timestamp(900_000));
         let asked = probe_query(&searched).unwrap();
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
         assert!(asked.end < searched.start);
-        let next = next_query(&searched, &Rows::Buckets(vec![day(86_400)])).unwrap();
+        let next = next_query(&searched, &Rows::Buckets(vec![flat_candle(timestamp(86_400), 1.0)]))
+            .unwrap();
         assert_eq!(next.end, Some(timestamp(172_800) - STEP), "the whole day is read");
-        let next = next_query(&searched, &Rows::Buckets(vec![day(777_600)])).unwrap();
+        let next =
+            next_query(&searched, &Rows::Buckets(vec![flat_candle(timestamp(777_600), 1.0)]))
+                .unwrap();
         assert_eq!(
             next.end,
             Some(searched.start.unwrap() - STEP),

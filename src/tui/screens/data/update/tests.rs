@@ -3,14 +3,15 @@ mod pinned;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::dataset::{Dataset, DatasetId, Dtype};
 use model::resolution::Resolution;
 use model::row::{Bucket, Value};
 
 use crate::event::{
-    Acquired, DatasetSearch, DatasetsPage, ExportNews, ExportSize, NamedRow, Rows, RowsPage,
-    RowsQuery, StreamEvent,
+    Acquired, DatasetSearch, ExportNews, ExportSize, NamedRow, Rows, RowsPage, RowsQuery,
+    StreamEvent,
 };
+use crate::harness::{self, columns};
 use crate::keymap::Chord;
 use crate::screens::data::state::rows::RecentValues;
 use crate::screens::data::update::*;
@@ -42,18 +43,7 @@ fn id(number: i64) -> DatasetId {
 }
 
 fn dataset(number: i64, name: &str) -> Dataset {
-    Dataset {
-        id: id(number),
-        name: name.to_owned(),
-        description: String::new(),
-        metadata: BTreeMap::new(),
-        created_at: at(0),
-        updated_at: at(0),
-    }
-}
-
-fn page(datasets: &[Dataset]) -> DatasetsPage {
-    DatasetsPage { n_datasets: None, datasets: datasets.to_vec(), has_more: false }
+    harness::dataset(number, name, at(0))
 }
 
 /// Returns a row with a single value.
@@ -64,7 +54,7 @@ fn row(second: i64, value: f64) -> NamedRow {
 
 fn found(state: &mut State, datasets: &[Dataset]) -> Vec<Effect> {
     let search = DatasetSearch::Text(state.search.value().to_owned());
-    take(state, DataEvent::Datasets { search, result: Ok(page(datasets)) }, 0)
+    take(state, DataEvent::Datasets { search, result: Ok(harness::datasets(datasets.to_vec())) }, 0)
 }
 
 fn rows_query(effects: &[Effect]) -> RowsQuery {
@@ -100,6 +90,12 @@ fn streamed(state: &mut State, rows: Vec<NamedRow>) -> Vec<Effect> {
     take(state, DataEvent::Stream { dataset, news: StreamEvent::Item(rows) }, 0)
 }
 
+/// Returns the Data screen in view with two datasets and these rows of the first.
+fn charted(rows: Vec<NamedRow>) -> State {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(rows));
+    state
+}
 /// Returns the Data screen in view with two datasets and no rows yet, and the effects requested so
 /// far.
 fn opened() -> (State, Vec<Effect>) {
@@ -148,8 +144,7 @@ fn stream_is_closed_while_the_screen_is_hidden() {
 
 #[test]
 fn loaded_and_live_rows_are_drawn_in_one_chart() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(2, 2.0), row(1, 1.0)]));
+    let mut state = charted(vec![row(2, 2.0), row(1, 1.0)]);
     streamed(&mut state, vec![row(2, 2.0), row(3, 3.0)]);
     assert_eq!(closes(&state), [1.0, 2.0, 3.0]);
     assert_eq!(
@@ -161,8 +156,7 @@ fn loaded_and_live_rows_are_drawn_in_one_chart() {
 
 #[test]
 fn paused_chart_does_not_move_and_catches_up_on_resume() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     state.act(Action::Pause, at(0));
     streamed(&mut state, vec![row(2, 2.0), row(3, 3.0)]);
     assert_eq!((closes(&state), state.live.note(at(0)).as_str()), (vec![1.0], "paused · 2 new"));
@@ -172,8 +166,7 @@ fn paused_chart_does_not_move_and_catches_up_on_resume() {
 
 #[test]
 fn long_pause_reloads_the_rows() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     state.act(Action::Pause, at(0));
     streamed(&mut state, (0..5_000).map(|second| row(second, 1.0)).collect());
     assert!(matches!(act(&mut state, Action::Pause, 0)[..], [Effect::LoadRows(_)]));
@@ -242,8 +235,7 @@ fn future_rows_are_not_shown_as_current() {
 
 #[test]
 fn buckets_are_reloaded_after_a_lost_stream() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     let asked = act(&mut state, Action::Coarser, 0);
     answered(&mut state, &asked, Rows::Buckets(Vec::new()));
     let news = |news| DataEvent::Stream { dataset: id(1), news };
@@ -255,8 +247,7 @@ fn buckets_are_reloaded_after_a_lost_stream() {
 
 #[test]
 fn resolution_that_the_service_rejects_is_not_offered_again() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     let asked = act(&mut state, Action::Coarser, 0);
     answered(&mut state, &asked, Rows::Buckets(Vec::new()));
     let asked = act(&mut state, Action::Coarser, 0);
@@ -282,7 +273,7 @@ fn list_is_filtered_by_one_metadata_field_until_the_filter_is_cleared() {
     assert_eq!(effects_of(&mut state, State::confirm_input), std::slice::from_ref(&want));
     found(&mut state, &[dataset(7, "late")]);
     assert_eq!(state.list().len(), 2, "a response to an obsolete request");
-    let result = Ok(page(&[dataset(2, "market")]));
+    let result = Ok(harness::datasets(vec![dataset(2, "market")]));
     state.on(DataEvent::Datasets { search, result }, at(1));
     assert_eq!(state.list().len(), 1);
     assert!(act(&mut state, Action::Refresh, 2).contains(&want));
@@ -295,8 +286,7 @@ fn list_is_filtered_by_one_metadata_field_until_the_filter_is_cleared() {
 
 #[test]
 fn export_shows_its_path_range_and_progress() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
+    let mut state = charted(vec![row(9, 2.0), row(1, 1.0)]);
     state.act(Action::Export, at(0));
     assert_eq!(state.export.path.value(), "cpu-raw.csv");
     state.export.path.set("out/cpu.json");
@@ -312,8 +302,7 @@ fn export_shows_its_path_range_and_progress() {
 
 #[test]
 fn zooming_out_of_raw_rows_requests_buckets() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     assert!(state.is_line(), "single values have no candles");
     let mut asked = Vec::new();
     while asked.is_empty() {
@@ -323,15 +312,7 @@ fn zooming_out_of_raw_rows_requests_buckets() {
         asked[..],
         [Effect::LoadRows(RowsQuery { resolution: Resolution::FiveMinutes, .. })]
     ));
-    let bucket = Bucket {
-        timestamp: at(-200),
-        open: 1.0,
-        high: 4.0,
-        low: 0.0,
-        close: 2.0,
-        volume: 0.0,
-        count: 9,
-    };
+    let bucket = Bucket { high: 4.0, count: 9, ..harness::flat_candle(at(-200), 1.0) };
     answered(&mut state, &asked, Rows::Buckets(vec![bucket]));
     assert!(!state.is_line());
     assert_eq!(act(&mut state, Action::Finer, 0).len(), 1);
@@ -340,8 +321,7 @@ fn zooming_out_of_raw_rows_requests_buckets() {
 
 #[test]
 fn bucket_is_requested_again_once_it_has_ended() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(Vec::new()));
+    let mut state = charted(Vec::new());
     let asked = act(&mut state, Action::Coarser, 0);
     answered(&mut state, &asked, Rows::Buckets(Vec::new()));
     assert_eq!(streamed(&mut state, vec![row(0, 1.0)]), [], "the first bucket is only opened");
@@ -352,8 +332,7 @@ fn bucket_is_requested_again_once_it_has_ended() {
 
 #[test]
 fn crosshair_stays_on_its_candle_while_rows_arrive() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw((0..2_000).rev().map(|s| row(s, 1.0)).collect()));
+    let mut state = charted((0..2_000).rev().map(|s| row(s, 1.0)).collect());
     assert_eq!(act(&mut state, Action::Earlier, 0), []);
     state.act(Action::Earlier, at(0));
     assert_eq!(state.crosshair, Some(at(1_998)));
@@ -367,8 +346,7 @@ fn crosshair_stays_on_its_candle_while_rows_arrive() {
 
 #[test]
 fn older_rows_are_loaded_when_the_view_nears_the_oldest_row() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw((0..10).rev().map(|s| row(s, 1.0)).collect()));
+    let mut state = charted((0..10).rev().map(|s| row(s, 1.0)).collect());
     let asked = act(&mut state, Action::Earlier, 0);
     let [Effect::LoadRows(query)] = asked[..] else { panic!("{asked:?}") };
     let (start, end) = (query.start.unwrap(), query.end.unwrap());
@@ -380,8 +358,7 @@ fn older_rows_are_loaded_when_the_view_nears_the_oldest_row() {
 
 #[test]
 fn listed_datasets_are_read_in_turn_for_sparklines() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
     assert!(matches!(asked[0], Effect::LoadRows(RowsQuery { dataset, .. }) if dataset == id(2)));
     assert!(matches!(asked[1], Effect::SetTimer(Timer::Rows, _)));
@@ -410,7 +387,7 @@ fn search_runs_on_each_edit_and_drops_older_responses() {
         effects_of(&mut state, State::edited),
         [Effect::LoadDatasets(DatasetSearch::Text("m".to_owned()))]
     );
-    let result = Ok(page(&[dataset(1, "cpu")]));
+    let result = Ok(harness::datasets(vec![dataset(1, "cpu")]));
     state.on(DataEvent::Datasets { search: DatasetSearch::ALL, result }, at(0));
     assert_eq!(state.list().len(), 2, "a response to another search");
     found(&mut state, &[dataset(2, "market")]);
@@ -425,8 +402,7 @@ fn search_runs_on_each_edit_and_drops_older_responses() {
 
 #[test]
 fn failed_reload_keeps_the_old_data() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     let asked = act(&mut state, Action::Refresh, 5);
     let query = rows_query(&asked);
     state.on(DataEvent::Rows { query, result: Err(Failure::default()) }, at(6));
@@ -441,29 +417,10 @@ fn rows_are_reloaded_if_the_charted_column_was_guessed_wrong() {
     let rows = vec![NamedRow { timestamp: at(1), values }];
     answered(&mut state, &effects, Rows::Raw(rows.clone()));
     assert_eq!(closes(&state), [1.0]);
-    let column = |number, name: &str| Column {
-        id: number,
-        dataset_id: id(1),
-        name: name.to_owned(),
-        dtype: Dtype::Float,
-        created_at: at(0),
-    };
-    let result = Ok(vec![column(1, "b"), column(2, "a")]);
+    let result = Ok(columns(id(1), &[("b", Dtype::Float), ("a", Dtype::Float)]));
     let asked = take(&mut state, DataEvent::Columns { dataset: id(1), result }, 0);
     answered(&mut state, &asked, Rows::Raw(rows));
     assert_eq!(closes(&state), [2.0]);
-}
-
-/// Returns columns with these names and types, in the service's order.
-fn columns(dataset: DatasetId, columns: &[(&str, Dtype)]) -> Vec<Column> {
-    let column = |(number, (name, dtype)): (i64, &(&str, Dtype))| Column {
-        id: number,
-        dataset_id: dataset,
-        name: (*name).to_owned(),
-        dtype: *dtype,
-        created_at: at(0),
-    };
-    (1..).zip(columns).map(column).collect()
 }
 
 /// Returns a row with these columns and values.
@@ -474,8 +431,7 @@ fn row_of(second: i64, values: &[(&str, Value)]) -> NamedRow {
 
 #[test]
 fn columns_are_loaded_if_the_rows_of_a_dataset_have_different_numbers() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     let rows =
         vec![row_of(2, &[("w", Value::Float(-299.0))]), row_of(1, &[("v", Value::Float(294.0))])];
     let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
@@ -485,8 +441,7 @@ fn columns_are_loaded_if_the_rows_of_a_dataset_have_different_numbers() {
 
 #[test]
 fn dataset_list_and_chart_show_the_same_column() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     let two = || row_of(2, &[("a", Value::Integer(7)), ("b", Value::Float(2.5))]);
     let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
     let asked = answered(&mut state, &asked, Rows::Raw(vec![two()]));
@@ -512,8 +467,7 @@ fn dataset_list_and_chart_show_the_same_column() {
 
 #[test]
 fn latest_value_of_a_float_column_can_be_a_whole_number() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
     let fives = |second| row_of(second, &[("x", Value::Integer(5))]);
     answered(&mut state, &asked, Rows::Raw(vec![fives(2), fives(1)]));
@@ -550,8 +504,7 @@ fn displayed_age_of_a_stream_is_the_age_of_its_latest_row() {
 
 #[test]
 fn failed_read_of_a_dataset_does_not_delay_the_next_dataset() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     found(&mut state, &[dataset(1, "cpu"), dataset(2, "broken"), dataset(3, "next")]);
     let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
     let query = rows_query(&asked);
@@ -575,8 +528,7 @@ fn dataset_that_does_not_match_the_search_is_opened_by_its_id() {
 
 #[test]
 fn only_datasets_around_the_selected_dataset_are_read_in_a_long_list() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     let listed: Vec<_> = (1..=1_008).map(|n| dataset(n, "one")).collect();
     found(&mut state, &listed);
     let asked = act(&mut state, Action::Last, 2);

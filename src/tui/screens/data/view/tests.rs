@@ -5,24 +5,22 @@ mod mouse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::dataset::{Dataset, DatasetId, Dtype};
 use model::resolution::Resolution;
 use model::row::{Bucket, Value};
 use model::timestamp::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{
-    DataEvent, DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent,
-};
-use crate::harness;
+use crate::event::{DataEvent, DatasetSearch, Effect, NamedRow, Rows, RowsPage, StreamEvent};
+use crate::harness::{self, noise};
 use crate::keymap::Action;
 use crate::screens::Screen;
 use crate::state;
 use crate::state::resource::Failure;
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
-use crate::view::{Hits, Tier};
+use crate::view::Hits;
 
 const NOW: &str = "2026-11-20T14:02:31Z";
 
@@ -37,12 +35,6 @@ fn effects_of(state: &mut state::State, act: impl FnOnce(&mut state::State)) -> 
     std::mem::take(&mut state.data.effects)
 }
 
-/// Returns the next number of a reproducible pseudorandom sequence, from 0 to 1.
-fn noise(seed: &mut u64) -> f64 {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    f64::from(u32::try_from(*seed >> 40).unwrap()) / f64::from(1 << 24)
-}
-
 fn id(number: i64) -> DatasetId {
     DatasetId::new(number).unwrap()
 }
@@ -50,12 +42,11 @@ fn id(number: i64) -> DatasetId {
 fn dataset(number: i64, name: &str, source: &str, frequency: &str) -> Dataset {
     let metadata = [("source", source), ("frequency", frequency)];
     Dataset {
-        id: id(number),
-        name: name.to_owned(),
         description: format!("what {name} does"),
         metadata: metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         created_at: "2026-11-01T08:00:00Z".parse().unwrap(),
         updated_at: now() - Duration::from_secs(2),
+        ..harness::dataset(number, name, now())
     }
 }
 
@@ -125,12 +116,21 @@ fn newest_first(mut rows: Vec<NamedRow>) -> Rows {
     Rows::Raw(rows)
 }
 
-/// Returns the Data screen with four datasets. The one called `name` is selected, with its rows
-/// and its stream.
-fn opened(name: &str) -> state::State {
+/// Returns the Data screen before the service responds.
+fn blank() -> state::State {
     let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
     state.data.show();
     state.data.connected();
+    state
+}
+/// Returns the event for a list of datasets.
+fn found(datasets: Vec<Dataset>) -> DataEvent {
+    DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(harness::datasets(datasets)) }
+}
+/// Returns the Data screen with four datasets. The one called `name` is selected, with its rows
+/// and its stream.
+fn opened(name: &str) -> state::State {
+    let mut state = blank();
     let mut datasets = vec![
         dataset(1, "synthetic-btc", "synthetic", "1m"),
         dataset(2, "cpu", "machine", "1s"),
@@ -138,22 +138,13 @@ fn opened(name: &str) -> state::State {
         dataset(4, "synthetic-eth-perpetual-swap", "synthetic", "1m"),
     ];
     datasets.sort_by_key(|dataset| dataset.name != name);
-    let page = DatasetsPage { n_datasets: Some(4), datasets: datasets.clone(), has_more: false };
-    let found = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
-    let effects = effects_of(&mut state, |state| state.data.on(found, now()));
-    let names: &[&str] = match name {
-        "cpu" => &["load_percent", "n_cores"],
-        _ => &["open", "high", "low", "close", "volume"],
+    let effects = effects_of(&mut state, |state| state.data.on(found(datasets.clone()), now()));
+    let columns: &[(&str, Dtype)] = match name {
+        "cpu" => &[("load_percent", Dtype::Float), ("n_cores", Dtype::Integer)],
+        _ => &["open", "high", "low", "close", "volume"].map(|name| (name, Dtype::Float)),
     };
-    let column = |name: &&str| Column {
-        id: 1,
-        dataset_id: datasets[0].id,
-        name: (*name).to_owned(),
-        dtype: if *name == "n_cores" { Dtype::Integer } else { Dtype::Float },
-        created_at: now(),
-    };
-    let columns = Ok(names.iter().map(column).collect());
-    state.data.on(DataEvent::Columns { dataset: datasets[0].id, result: columns }, now());
+    let result = Ok(harness::columns(datasets[0].id, columns));
+    state.data.on(DataEvent::Columns { dataset: datasets[0].id, result }, now());
     let mut rows =
         if name == "cpu" { loads(700, 5) } else { bars(1_200, 7, 67_431.0).split_off(900) };
     let live = rows.split_off(rows.len() - 3);
@@ -225,22 +216,16 @@ fn with_table(mut state: state::State) -> state::State {
 }
 
 fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Buffer {
-    let theme = Theme::new(name, Depth::TrueColor);
-    let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
-    theme.clear(buf.area, &mut buf);
-    let tier = Tier::for_area(buf.area).unwrap_or(Tier::Small);
-    let hits = Hits::default();
-    let frame = Frame { state, theme: &theme, tier, hits: &hits };
-    draw(buf.area, &mut buf, frame);
-    buf
+    harness::drawn_by(draw, state, (width, height), &Theme::new(name, Depth::TrueColor)).0
+}
+/// Returns the text of the screen.
+fn text(state: &state::State, width: u16, height: u16) -> String {
+    harness::framed_text(&drawn(state, width, height, theme::Name::Dark))
 }
 
 #[track_caller]
 fn check(name: &str, state: &state::State, width: u16, height: u16) {
-    insta::assert_snapshot!(
-        name,
-        harness::framed_text(&drawn(state, width, height, theme::Name::Dark))
-    );
+    insta::assert_snapshot!(name, text(state, width, height));
 }
 
 #[test]
@@ -263,11 +248,8 @@ fn latest_value_is_hidden_while_the_chart_shows_the_past() {
     let newest = format::grouped(newest, 2);
     // Only the chart is compared, because the list still shows the latest values.
     let text = |state: &state::State| {
-        let shown = harness::framed_text(&drawn(state, 120, 30, theme::Name::Dark));
-        shown
-            .lines()
-            .map(|line| line.chars().skip(40).collect::<String>() + "\n")
-            .collect::<String>()
+        let chart = |line: &str| line.chars().skip(40).collect::<String>() + "\n";
+        text(state, 120, 30).lines().map(chart).collect::<String>()
     };
     assert!(text(&state).contains(&newest) && text(&state).contains("bucket open"));
     for _ in 0..120 {
@@ -282,21 +264,10 @@ fn latest_value_is_hidden_while_the_chart_shows_the_past() {
 /// Returns the Data screen with a single dataset that has these columns and rows, latest row
 /// first.
 fn of_columns(columns: &[(&str, Dtype)], rows: Vec<NamedRow>) -> state::State {
-    let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
-    state.data.show();
-    state.data.connected();
-    let datasets = vec![dataset(1, "states", "imported", "1m")];
-    let page = DatasetsPage { n_datasets: Some(1), datasets, has_more: false };
-    let found = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
+    let mut state = blank();
+    let found = found(vec![dataset(1, "states", "imported", "1m")]);
     let effects = effects_of(&mut state, |state| state.data.on(found, now()));
-    let column = |(name, dtype): &(&str, Dtype)| Column {
-        id: 1,
-        dataset_id: id(1),
-        name: (*name).to_owned(),
-        dtype: *dtype,
-        created_at: now(),
-    };
-    let result = Ok(columns.iter().map(column).collect());
+    let result = Ok(harness::columns(id(1), columns));
     state.data.on(DataEvent::Columns { dataset: id(1), result }, now());
     give(&mut state, &effects, newest_first(rows));
     state
@@ -312,11 +283,7 @@ fn texts_of_a_dataset_are_shown_in_list_chart_and_tape() {
         ]),
     });
     let columns = [("state", Dtype::String), ("ok", Dtype::Boolean)];
-    let state = of_columns(&columns, rows.collect());
-    let shown = harness::framed_text(&drawn(&state, 120, 30, theme::Name::Dark));
-    assert!(!shown.contains("no rows yet"), "{shown}");
-    assert!(shown.contains("no column of numbers to chart"), "{shown}");
-    check("data_texts_120x30", &state, 120, 30);
+    check("data_texts_120x30", &of_columns(&columns, rows.collect()), 120, 30);
 }
 
 #[test]
@@ -326,7 +293,7 @@ fn chart_of_a_column_without_values_names_the_column() {
         values: BTreeMap::from([("price".to_owned(), Value::Float(1.5))]),
     });
     let state = of_columns(&[("close", Dtype::Float), ("price", Dtype::Float)], rows.collect());
-    let shown = harness::framed_text(&drawn(&state, 120, 30, theme::Name::Dark));
+    let shown = text(&state, 120, 30);
     assert!(shown.contains("the latest rows have no values in column close"), "{shown}");
 }
 
@@ -338,7 +305,7 @@ fn long_column_name_leaves_room_for_its_values() {
         values: BTreeMap::from([(name.clone(), Value::Float(1.25 + f64::from(idx)))]),
     });
     let state = of_columns(&[(&name, Dtype::Float)], rows.collect());
-    let shown = harness::framed_text(&drawn(&state, 120, 30, theme::Name::Dark));
+    let shown = text(&state, 120, 30);
     let head = shown.lines().find(|line| line.contains("xxx… 3.25")).unwrap_or_default();
     assert!(head.contains("▲ +2.00") && head.contains("H 3.25"), "{shown}");
 }
@@ -361,18 +328,13 @@ fn loading_empty_stale_failed_and_paused_screens_are_drawn() {
         next: "is it running?".to_owned(),
         ..Failure::default()
     };
-    let with = |result| {
-        let mut state =
-            state::State { screen: Screen::Data, now: now(), ..state::State::default() };
-        state.data.show();
-        state.data.connected();
-        let found = |result| DataEvent::Datasets { search: DatasetSearch::ALL, result };
-        if let Some(result) = result {
-            state.data.on(found(result), now());
-        }
+    let with = |event| {
+        let mut state = blank();
+        state.data.on(event, now());
         state
     };
-    let nothing = DatasetsPage { n_datasets: Some(0), datasets: Vec::new(), has_more: false };
+    let refused = Err(failure("connection refused"));
+    let refused = DataEvent::Datasets { search: DatasetSearch::ALL, result: refused };
     let mut stale = with_buckets(opened("synthetic-btc"));
     let effects = effects_of(&mut stale, |state| state.data.act(Action::Refresh, now()));
     let rows = DataEvent::Rows { query: query(&effects), result: Err(failure("it broke")) };
@@ -387,11 +349,11 @@ fn loading_empty_stale_failed_and_paused_screens_are_drawn() {
     paused.data.act(Action::Pause, now());
     paused.data.act(Action::Export, now());
     let states = vec![
-        ("loading", with(None)),
-        ("empty", with(Some(Ok(nothing)))),
+        ("loading", blank()),
+        ("empty", with(found(Vec::new()))),
         ("pinned", pinned),
         ("stale", stale),
-        ("failed", with(Some(Err(failure("connection refused"))))),
+        ("failed", with(refused)),
         ("paused_export", paused),
     ];
     for (name, state) in states {
@@ -400,37 +362,9 @@ fn loading_empty_stale_failed_and_paused_screens_are_drawn() {
 }
 
 #[test]
-fn empty_states_contain_advice() {
-    let mut state = state::State { now: now(), ..state::State::default() };
-    state.data.show();
-    state.data.connected();
-    let text =
-        |state: &state::State| harness::framed_text(&drawn(state, 120, 30, theme::Name::Dark));
-    assert!(text(&state).contains("loading"));
-    let page = DatasetsPage { n_datasets: None, datasets: Vec::new(), has_more: false };
-    let found = |result| DataEvent::Datasets { search: DatasetSearch::ALL, result };
-    state.data.on(found(Ok(page)), now());
-    assert!(text(&state).contains("t acquires the tag public"));
-    let failure = Failure {
-        what: "list datasets".to_owned(),
-        why: "Missing API key".to_owned(),
-        next: "set a key".to_owned(),
-        ..Failure::default()
-    };
-    state.data.on(found(Err(failure)), now());
-    for words in ["failed to list datasets", "Missing API key", "set a key"] {
-        assert!(text(&state).contains(words), "{words}");
-    }
-}
-
-#[test]
 fn dataset_row_is_clickable_where_it_is_drawn() {
-    let state = opened("synthetic-btc");
     let theme = Theme::new(theme::Name::Mono, Depth::None);
-    let mut buf = Buffer::empty(Rect::new(0, 1, 160, 43));
-    let hits = Hits::default();
-    let frame = Frame { state: &state, theme: &theme, tier: Tier::Huge, hits: &hits };
-    draw(buf.area, &mut buf, frame);
+    let (buf, hits) = harness::drawn_by(draw, &opened("synthetic-btc"), (160, 43), &theme);
     let row = buf.area.positions().find(|place| {
         let x = |n| buf.cell((place.x + n, place.y)).map_or("", |cell| cell.symbol());
         (x(0), x(1), x(2)) == ("m", "e", "m")
@@ -472,13 +406,8 @@ proptest! {
             Action::ZoomIn, Action::ZoomOut, Action::Open, Action::Compare,
         ]), 0..6),
     ) {
-        let mut state =
-            state::State { screen: Screen::Data, now: now(), ..state::State::default() };
-        state.data.show();
-        state.data.connected();
-        let datasets = vec![dataset(1, &name, &name, "1m")];
-        let page = DatasetsPage { n_datasets: None, datasets, has_more: false };
-        let found = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
+        let mut state = blank();
+        let found = found(vec![dataset(1, &name, &name, "1m")]);
         let effects = effects_of(&mut state, |state| state.data.on(found, now()));
         let row = |(idx, value): (u32, &f64)| NamedRow {
             timestamp: now() - Duration::from_mins(1) * idx,
@@ -500,11 +429,6 @@ proptest! {
         state.data.on(DataEvent::Stream { dataset: id(1), news }, now());
         drawn(&state, width, height, theme::Name::Dark);
     }
-}
-
-/// Returns the text of the screen.
-fn text(state: &state::State, width: u16, height: u16) -> String {
-    harness::framed_text(&drawn(state, width, height, theme::Name::Dark))
 }
 
 #[test]
@@ -564,20 +488,13 @@ fn columns_are_loaded_again_when_a_row_has_a_new_column() {
     };
     let mut row = loads(1, 5).remove(0);
     row.timestamp = now();
-    assert_eq!(
-        asked(&effects_of(&mut state, |state| state.data.on(stream(vec![row.clone()]), now()))),
-        0
-    );
+    let known = row.clone();
     row.values.insert("iowait".to_owned(), Value::Float(1.5));
-    assert_eq!(
-        asked(&effects_of(&mut state, |state| state.data.on(stream(vec![row.clone()]), now()))),
-        1
-    );
-    assert_eq!(
-        asked(&effects_of(&mut state, |state| state.data.on(stream(vec![row]), now()))),
-        0,
-        "columns are being read"
-    );
+    // After the second row, columns are being read.
+    for (row, n_asked) in [(known, 0), (row.clone(), 1), (row, 0)] {
+        let effects = effects_of(&mut state, |state| state.data.on(stream(vec![row]), now()));
+        assert_eq!(asked(&effects), n_asked);
+    }
     let effects = effects_of(&mut state, |state| state.data.act(Action::Refresh, now()));
     assert_eq!(asked(&effects), 1, "or after a manual refresh");
 }

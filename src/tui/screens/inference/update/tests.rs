@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use wire::inference::network::{EpochActorBody, Leaderboard, RankedActor};
 use wire::inference::{
-    ActorSummary, Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicSummary, WithheldInferer,
-    WorkerValues,
+    ActorSummary, Bundle, HistoryEpoch, TopicHistory, TopicSummary, WithheldInferer, WorkerValues,
 };
 
 use super::*;
+use crate::harness::{self, labeled};
 use crate::screens::inference::state::TOPICS_EVERY;
 use crate::screens::inference::state::actors::Role;
 
@@ -33,39 +33,19 @@ fn id(number: u64) -> TopicId {
     TopicId::new(number).unwrap()
 }
 
-fn values(labels: &[(&str, &str)]) -> Vec<LabeledValue> {
-    let value = |(label_id, (name, value)): (u32, &(&str, &str))| LabeledValue {
-        label_id,
-        label_name: (*name).to_owned(),
-        value: value.parse().unwrap(),
-    };
-    (1..).zip(labels).map(value).collect()
-}
-
-fn worker(name: &str, value: &str) -> WorkerValues {
-    WorkerValues { worker: name.parse().unwrap(), values: values(&[("y", value)]) }
-}
-
-fn bundle(topic: u64, nonce: u64, combined: &str) -> LatestBundle {
-    let withheld = |name: &str, value: &str| WithheldInferer {
+fn bundle(topic: u64, nonce: u64, combined: f64) -> LatestBundle {
+    let withheld = |name: &str, value| WithheldInferer {
         withheld_inferer: name.parse().unwrap(),
-        combined_inference: values(&[("y", value)]),
+        combined_inference: labeled(&[("y", value)]),
     };
+    let inferers = [("allo1aaa", 9.0), ("allo1bbb", 14.0), ("allo1ccc", 10.0)];
+    let inferers = inferers.map(|(name, value)| (name.to_owned(), value));
+    let worker = "allo1fff".parse().unwrap();
     let bundle = Bundle {
         topic_id: id(topic),
-        nonce,
-        combined_value: values(&[("y", combined)]),
-        inferer_values: vec![
-            worker("allo1aaa", "9"),
-            worker("allo1bbb", "14"),
-            worker("allo1ccc", "10"),
-        ],
-        forecaster_values: vec![worker("allo1fff", "11")],
-        naive_value: values(&[("y", "11")]),
-        one_out_inferer_values: vec![withheld("allo1aaa", "10.5"), withheld("allo1bbb", "6")],
-        one_out_forecaster_values: Vec::new(),
-        one_in_forecaster_values: Vec::new(),
-        one_out_inferer_forecaster_values: Vec::new(),
+        forecaster_values: vec![WorkerValues { worker, values: labeled(&[("y", 11.0)]) }],
+        one_out_inferer_values: vec![withheld("allo1aaa", 10.5), withheld("allo1bbb", 6.0)],
+        ..harness::bundle(nonce, "y", [combined, 11.0], inferers)
     };
     LatestBundle { bundle, block_height: nonce }
 }
@@ -74,22 +54,6 @@ fn summary(topic_id: u64, last_nonce: Option<u64>) -> TopicSummary {
     TopicSummary {
         topic_id,
         name: format!("topic {topic_id}"),
-        topic_type: "TOPIC_TYPE_REGRESSION".to_owned(),
-        labels: vec!["y".to_owned()],
-        dataset: "cpu".to_owned(),
-        dataset_id: None,
-        column: "load".to_owned(),
-        subgroup: None,
-        is_paused: false,
-        epoch_length: 10,
-        worker_submission_window: 4,
-        ground_truth_lag: 10,
-        next_epoch_height: 110,
-        problem: None,
-        open_nonce: None,
-        close_height: None,
-        last_nonce,
-        n_learned: 0,
         actors: vec![ActorSummary {
             worker: "allo1bbb".to_owned(),
             role: "inferer".to_owned(),
@@ -99,6 +63,7 @@ fn summary(topic_id: u64, last_nonce: Option<u64>) -> TopicSummary {
             loss: None,
             score: None,
         }],
+        ..harness::topics(last_nonce).topics.remove(0)
     }
 }
 
@@ -106,7 +71,7 @@ fn list(topics: Vec<TopicSummary>) -> InferenceEvent {
     InferenceEvent::Topics(Ok(TopicList { block_height: 100, block_time_ms: 1_000, topics }))
 }
 
-fn latest(topic: u64, nonce: u64, combined: &str) -> InferenceEvent {
+fn latest(topic: u64, nonce: u64, combined: f64) -> InferenceEvent {
     let result = Ok(bundle(topic, nonce, combined));
     InferenceEvent::Latest { topic: id(topic), is_resistant: false, result }
 }
@@ -115,6 +80,16 @@ fn load_latest(topic: u64) -> Effect {
     Effect::LoadLatest { topic: id(topic), is_resistant: false }
 }
 
+fn leaderboard(topic_id: u64, actors: Vec<RankedActor>) -> Leaderboard {
+    Leaderboard {
+        topic_id,
+        epochs: Vec::new(),
+        min_epochs: 10,
+        n_common_epochs: 12,
+        is_logarithmic: true,
+        actors,
+    }
+}
 /// Returns the Inference screen in view with two topics and the bundle of the first.
 fn opened() -> State {
     let mut state = State::default();
@@ -122,7 +97,7 @@ fn opened() -> State {
     assert!(effects_of(&mut state, |state| state.connected(at(0))).contains(&Effect::LoadTopics));
     let asked = take(&mut state, list(vec![summary(1, Some(90)), summary(2, None)]), 0);
     assert!(asked.contains(&load_latest(1)), "{asked:?}");
-    assert_eq!(take(&mut state, latest(1, 90, "10"), 0), []);
+    assert_eq!(take(&mut state, latest(1, 90, 10.0), 0), []);
     state
 }
 
@@ -137,7 +112,7 @@ fn bundle_is_loaded_when_a_new_nonce_is_seen() {
     assert_eq!(take(&mut state, list(vec![summary(1, Some(90))]), 3), []);
     let asked = take(&mut state, list(vec![summary(1, Some(100))]), 6);
     assert_eq!(asked[0], load_latest(1));
-    state.on(latest(1, 100, "12"), at(6));
+    state.on(latest(1, 100, 12.0), at(6));
     assert_eq!(state.past().unwrap().len(), 2);
 }
 
@@ -179,17 +154,13 @@ fn actors_are_ranked_by_mean_loss_whatever_their_role() {
         ranked("allo1aaa", "inferer", Some(3), 3.0),
         ranked("allo1bbb", "inferer", None, 0.25),
     ];
-    let board = |topic_id| Leaderboard {
-        topic_id,
-        epochs: Vec::new(),
-        min_epochs: 10,
-        n_common_epochs: 12,
-        is_logarithmic: true,
-        actors: actors.clone(),
+    let board = |topic| InferenceEvent::Leaderboard {
+        topic: id(topic),
+        result: Ok(leaderboard(topic, actors.clone())),
     };
-    state.on(InferenceEvent::Leaderboard { topic: id(2), result: Ok(board(2)) }, at(0));
+    state.on(board(2), at(0));
     assert_eq!(state.leaderboard, None, "a leaderboard of another topic is ignored");
-    state.on(InferenceEvent::Leaderboard { topic: id(1), result: Ok(board(1)) }, at(0));
+    state.on(board(1), at(0));
     let shown: Vec<_> = state.actors().iter().map(|a| (a.worker.to_string(), a.rank)).collect();
     let want =
         [("allo1ccc", Some(1)), ("allo1fff", Some(2)), ("allo1aaa", Some(3)), ("allo1bbb", None)];
@@ -239,7 +210,7 @@ fn first_topic_is_loaded_if_topics_cannot_be_listed() {
     let gone = Failure { status: Some(404), ..Failure::default() };
     let asked = take(&mut state, InferenceEvent::Topics(Err(gone)), 0);
     assert_eq!(asked[0], load_latest(1));
-    state.on(latest(1, 5, "3"), at(0));
+    state.on(latest(1, 5, 3.0), at(0));
     assert_eq!(act(&mut state, Action::NextTopic, 0)[0], load_latest(2));
 }
 
@@ -248,8 +219,8 @@ fn selection_of_topics_and_labels_wraps_around() {
     let mut state = opened();
     assert_eq!(act(&mut state, Action::NextTopic, 0)[0], load_latest(2));
     assert_eq!(act(&mut state, Action::NextTopic, 0)[0], load_latest(1));
-    let mut result = bundle(1, 91, "1");
-    result.bundle.combined_value = values(&[("up", "0.5"), ("down", "0.3"), ("flat", "0.2")]);
+    let mut result = bundle(1, 91, 1.0);
+    result.bundle.combined_value = labeled(&[("up", 0.5), ("down", 0.3), ("flat", 0.2)]);
     state.on(
         InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(result) },
         at(0),
@@ -271,17 +242,9 @@ fn scores_of_the_actor_that_stays_selected_are_loaded() {
     let actor = state.actor.clone().unwrap();
     let load = Effect::LoadActor { topic: id(1), actor: actor.clone() };
     assert_eq!(effects_of(&mut state, State::load_actor), std::slice::from_ref(&load));
-    let board = Leaderboard {
-        topic_id: 1,
-        epochs: Vec::new(),
-        min_epochs: 10,
-        n_common_epochs: 0,
-        is_logarithmic: true,
-        actors: Vec::new(),
-    };
     let other = "allo1zzz".parse().unwrap();
     for (actor, is_stored) in [(other, false), (actor, true)] {
-        let result = Ok(board.clone());
+        let result = Ok(leaderboard(1, Vec::new()));
         take(&mut state, InferenceEvent::Actor { topic: id(1), actor, result }, 2);
         assert_eq!(state.scores.value().is_some(), is_stored);
     }
@@ -294,17 +257,13 @@ fn scores_of_the_actor_that_stays_selected_are_loaded() {
 #[test]
 fn history_contains_loaded_and_live_bundles() {
     let mut state = opened();
-    let y = |value: f64| vec![LabeledValue { label_id: 1, label_name: "y".to_owned(), value }];
     let epoch = |nonce: u64, opened_at: &str| HistoryEpoch {
         nonce,
         opened_at: opened_at.to_owned(),
-        combined_value: y(8.0),
-        naive_value: y(9.0),
-        truth: y(8.5),
-        combined_loss: None,
-        naive_loss: None,
-        n_inferers: 3,
-        n_forecasters: 1,
+        combined_value: labeled(&[("y", 8.0)]),
+        naive_value: labeled(&[("y", 9.0)]),
+        truth: labeled(&[("y", 8.5)]),
+        ..HistoryEpoch::default()
     };
     let epochs = vec![epoch(80, "2023-11-14T22:00:00Z"), epoch(81, "not a time")];
     let result = Ok(TopicHistory { topic_id: 1, epochs });
@@ -318,23 +277,24 @@ fn bundle_with_outliers_is_ignored_while_outliers_are_excluded() {
     let mut state = opened();
     let asked = act(&mut state, Action::Resistant, 1);
     assert_eq!(asked[0], Effect::LoadLatest { topic: id(1), is_resistant: true });
-    state.on(latest(1, 100, "99"), at(2));
+    state.on(latest(1, 100, 99.0), at(2));
     assert_eq!(state.latest.value().unwrap().bundle.nonce, 90, "obsolete responses are ignored");
-    let result = Ok(bundle(1, 90, "9.5"));
+    let result = Ok(bundle(1, 90, 9.5));
     state.on(InferenceEvent::Latest { topic: id(1), is_resistant: true, result }, at(2));
     assert_eq!(state.selection().as_deref(), Some("9.5"));
     assert_eq!(act(&mut state, Action::Resistant, 4)[0], load_latest(1));
 }
 
 #[test]
-fn paused_screen_does_not_poll_and_polls_when_it_is_resumed() {
+fn paused_or_hidden_screen_does_not_poll_and_polls_when_it_is_resumed() {
     let mut state = opened();
     let poll = |state: &mut State| effects_of(state, |state| state.on_timer(at(1)));
     assert_eq!(act(&mut state, Action::Pause, 1), []);
     assert_eq!(poll(&mut state), []);
-    let asked = act(&mut state, Action::Pause, 2);
-    assert!(asked.contains(&Effect::LoadTopics), "{asked:?}");
+    assert_eq!(act(&mut state, Action::Pause, 2)[0], Effect::LoadTopics);
     assert!(poll(&mut state).contains(&Effect::LoadTopics));
+    assert!(effects_of(&mut state, State::hide).contains(&Effect::ClearTimer(Timer::Topics)));
+    assert_eq!(poll(&mut state), []);
 }
 
 #[test]
@@ -360,7 +320,7 @@ fn weights_are_shown_only_for_their_bundle_and_requested_at_most_once() {
     use wire::inference::network::{LatestBody, WeightsBody};
     let mut state = opened();
     let body = |nonce: u64| LatestBody {
-        network_inferences: bundle(1, nonce, "1").bundle,
+        network_inferences: bundle(1, nonce, 1.0).bundle,
         weights: WeightsBody {
             inferers: [("allo1aaa".to_owned(), "0.125".to_owned())].into(),
             ..WeightsBody::default()
@@ -391,7 +351,7 @@ fn weights_are_shown_only_for_their_bundle_and_requested_at_most_once() {
 fn bundle_of_the_overview_is_loaded_again_with_its_weights() {
     let mut state = opened();
     state.hide();
-    state.on(latest(1, 100, "12"), at(30));
+    state.on(latest(1, 100, 12.0), at(30));
     assert_eq!(state.latest.value().unwrap().bundle.nonce, 90);
     assert!(effects_of(&mut state, |state| state.show(at(31))).contains(&Effect::LoadTopics));
     let asked = take(&mut state, list(vec![summary(1, Some(100)), summary(2, None)]), 31);
@@ -430,14 +390,4 @@ fn past_values_of_actors_are_shown() {
 fn chain_height_advances_between_responses() {
     let state = opened();
     assert_eq!(state.height(at(7)), Some(107));
-}
-
-#[test]
-fn inference_service_gets_no_requests_while_paused_or_hidden() {
-    let mut state = opened();
-    state.act(Action::Pause, at(0));
-    assert_eq!(effects_of(&mut state, |state| state.on_timer(at(3))), []);
-    assert_eq!(act(&mut state, Action::Pause, 4)[0], Effect::LoadTopics);
-    assert!(effects_of(&mut state, State::hide).contains(&Effect::ClearTimer(Timer::Topics)));
-    assert_eq!(effects_of(&mut state, |state| state.on_timer(at(6))), []);
 }

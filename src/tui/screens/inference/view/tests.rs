@@ -4,20 +4,19 @@ use model::topic::TopicId;
 use proptest::prelude::*;
 use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
 use wire::inference::{
-    ActorSummary, Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicList, TopicSummary,
-    WithheldInferer, WorkerValues,
+    ActorSummary, Bundle, HistoryEpoch, TopicHistory, TopicList, TopicSummary, WithheldInferer,
+    WorkerValues,
 };
 
 use super::*;
 use crate::event::{InferenceEvent, LatestBundle};
-use crate::harness;
+use crate::harness::{self, labeled};
 use crate::keymap::Action;
 use crate::screens::Screen;
 use crate::state;
 use crate::state::resource::Failure;
 use crate::theme;
 use crate::theme::depth::Depth;
-use crate::view::{Hits, Tier};
 
 pub(super) fn now() -> Timestamp {
     "2026-11-20T14:02:31Z".parse().unwrap()
@@ -25,15 +24,6 @@ pub(super) fn now() -> Timestamp {
 
 pub(super) fn id(number: u64) -> TopicId {
     TopicId::new(number).unwrap()
-}
-
-fn labeled(values: &[(&str, f64)]) -> Vec<LabeledValue> {
-    let value = |(label_id, (name, value)): (u32, &(&str, f64))| LabeledValue {
-        label_id,
-        label_name: (*name).to_owned(),
-        value: *value,
-    };
-    (1..).zip(values).map(value).collect()
 }
 
 const ACTORS: [(&str, f64); 12] = [
@@ -81,15 +71,12 @@ fn latest(topic: u64, nonce: u64, labels: &[(&str, f64)]) -> LatestBundle {
     };
     let bundle = Bundle {
         topic_id: id(topic),
-        nonce,
         combined_value: labeled(labels),
         inferer_values: ACTORS.iter().map(|actor| worker(&scaled(actor), &names)).collect(),
         forecaster_values: FORECASTERS.iter().map(|actor| worker(&scaled(actor), &names)).collect(),
         naive_value: labeled(&naive),
         one_out_inferer_values: (0..).zip(&ACTORS).map(withheld).collect(),
-        one_out_forecaster_values: Vec::new(),
-        one_in_forecaster_values: Vec::new(),
-        one_out_inferer_forecaster_values: Vec::new(),
+        ..harness::bundle(nonce, "", [0.0; 2], [])
     };
     LatestBundle { bundle, block_height: nonce }
 }
@@ -111,23 +98,15 @@ fn topic(topic_id: u64, name: &str, labels: &[&str]) -> TopicSummary {
     TopicSummary {
         topic_id,
         name: name.to_owned(),
-        topic_type: "TOPIC_TYPE_REGRESSION".to_owned(),
         labels: labels.iter().map(|label| (*label).to_owned()).collect(),
-        dataset: "cpu".to_owned(),
-        dataset_id: None,
         column: "load_percent".to_owned(),
         subgroup: Some("gpu".to_owned()),
-        is_paused: false,
-        epoch_length: 10,
-        worker_submission_window: 4,
-        ground_truth_lag: 10,
         next_epoch_height: 4_812_383,
-        problem: None,
         open_nonce: (topic_id == 1).then_some(4_812_375),
         close_height: (topic_id == 1).then_some(4_812_381),
-        last_nonce: Some(4_812_370),
         n_learned: 131,
         actors: (0..).zip(&ACTORS).map(actor).collect(),
+        ..harness::topics(Some(4_812_370)).topics.remove(0)
     }
 }
 
@@ -169,13 +148,22 @@ pub(super) fn leaderboard(topic_id: u64) -> Leaderboard {
     }
 }
 
-/// Returns the Inference screen with two topics. The topic `selected` has a bundle and past
-/// epochs.
-pub(super) fn opened(selected: u64) -> state::State {
+/// Returns the Inference screen before the service responds.
+fn blank() -> state::State {
     let mut state =
         state::State { screen: Screen::Inference, now: now(), ..state::State::default() };
     state.inference.show(now());
     state.inference.connected(now());
+    state
+}
+/// Returns the event for a bundle of topic 1.
+fn told(bundle: LatestBundle) -> InferenceEvent {
+    InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(bundle) }
+}
+/// Returns the Inference screen with two topics. The topic `selected` has a bundle and past
+/// epochs.
+pub(super) fn opened(selected: u64) -> state::State {
+    let mut state = blank();
     let then = now() - Duration::from_secs(2);
     let topics = vec![
         topic(1, "processor load in a minute", &["y"]),
@@ -204,10 +192,7 @@ pub(super) fn opened(selected: u64) -> state::State {
             combined_value: labeled(&combined),
             naive_value: labeled(&[(labels[0].0, level * 0.9992)]),
             truth: if idx < 118 { labeled(&[(labels[0].0, level * 1.0006)]) } else { Vec::new() },
-            combined_loss: None,
-            naive_loss: None,
-            n_inferers: 12,
-            n_forecasters: 4,
+            ..HistoryEpoch::default()
         }
     });
     let history = TopicHistory { topic_id: selected, epochs: epochs.collect() };
@@ -222,22 +207,16 @@ pub(super) fn opened(selected: u64) -> state::State {
 }
 
 pub(super) fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Buffer {
-    let theme = Theme::new(name, Depth::TrueColor);
-    let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
-    theme.clear(buf.area, &mut buf);
-    let tier = Tier::for_area(buf.area).unwrap_or(Tier::Small);
-    let hits = Hits::default();
-    let frame = Frame { state, theme: &theme, tier, hits: &hits };
-    draw(buf.area, &mut buf, frame);
-    buf
+    harness::drawn_by(draw, state, (width, height), &Theme::new(name, Depth::TrueColor)).0
+}
+/// Returns the text of the screen.
+pub(super) fn text(state: &state::State, width: u16, height: u16) -> String {
+    harness::framed_text(&drawn(state, width, height, theme::Name::Dark))
 }
 
 #[track_caller]
 pub(super) fn check(name: &str, state: &state::State, width: u16, height: u16) {
-    insta::assert_snapshot!(
-        name,
-        harness::framed_text(&drawn(state, width, height, theme::Name::Dark))
-    );
+    insta::assert_snapshot!(name, text(state, width, height));
 }
 
 #[test]
@@ -258,15 +237,8 @@ fn loading_empty_stale_and_failed_screens_are_drawn() {
         retry_after: status.map(|_| Duration::from_secs(8)),
         is_timeout: false,
     };
-    let mut loading =
-        state::State { screen: Screen::Inference, now: now(), ..state::State::default() };
-    loading.inference.show(now());
-    loading.inference.connected(now());
     let with = |event| {
-        let mut state =
-            state::State { screen: Screen::Inference, now: now(), ..state::State::default() };
-        state.inference.show(now());
-        state.inference.connected(now());
+        let mut state = blank();
         state.inference.on(event, now());
         state
     };
@@ -275,7 +247,7 @@ fn loading_empty_stale_and_failed_screens_are_drawn() {
     let result = Err(failure(Some(429)));
     stale.inference.on(InferenceEvent::Latest { topic: id(1), is_resistant: false, result }, now());
     let states = vec![
-        ("loading", loading),
+        ("loading", blank()),
         ("empty", with(InferenceEvent::Topics(Ok(topics)))),
         ("stale", stale),
         ("failed", with(InferenceEvent::Topics(Err(failure(None))))),
@@ -290,21 +262,18 @@ fn key_cycles_through_the_influence_table_and_leave_out_table_and_loss_table() {
     let mut state = opened(1);
     state.inference.act(Action::LeaveOuts, now());
     state.inference.act(Action::LeaveOuts, now());
-    let text =
-        |state: &state::State| harness::framed_text(&drawn(state, 160, 43, theme::Name::Dark));
-    assert!(text(&state).contains("WITHOUT") && text(&state).contains("ALONE"));
+    let shown = text(&state, 160, 43);
+    assert!(shown.contains("WITHOUT") && shown.contains("ALONE"), "{shown}");
     state.inference.act(Action::LeaveOuts, now());
-    assert!(text(&state).contains("LOSS") && text(&state).contains("SCORE"));
+    let shown = text(&state, 160, 43);
+    assert!(shown.contains("LOSS") && shown.contains("SCORE"), "{shown}");
 }
 
 #[test]
 fn clicks_select_a_label_and_sort_the_topics() {
     let mut state = opened(2);
     let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
-    let area = Rect::new(0, 0, 120, 32);
-    let hits = Hits::default();
-    let frame = Frame { state: &state, theme: &theme, tier: Tier::Large, hits: &hits };
-    draw(area, &mut Buffer::empty(area), frame);
+    let (_, hits) = harness::drawn_by(draw, &state, (120, 32), &theme);
     let label = state.inference.labels()[2].to_owned();
     let target = (0..32).find_map(|y| hits.target_at(20, y).filter(|it| *it == Target::Label(2)));
     state.inference.click(target.unwrap());
@@ -336,52 +305,34 @@ fn countdown_of_a_rate_limit_is_shown_above_the_last_values() {
     state.inference.on(InferenceEvent::Topics(Err(why)), now());
     for (now, left) in [(now(), "8s"), (now() + Duration::from_secs(5), "3s")] {
         state.now = now;
-        let text = harness::framed_text(&drawn(&state, 120, 32, theme::Name::Dark));
+        let text = text(&state, 120, 32);
         let retry = format!("429 · retry in {left}");
         assert!(text.contains(&retry) && text.contains("67 502.80"), "{text}");
     }
 }
 
 #[test]
-fn failed_request_is_shown_in_a_pane_without_data() {
-    let mut state = state::State { now: now(), ..state::State::default() };
-    state.inference.show(now());
-    state.inference.connected(now());
-    let why = Failure {
-        what: "list topics".to_owned(),
-        why: "the connection was lost".to_owned(),
-        ..Failure::default()
-    };
-    state.inference.on(InferenceEvent::Topics(Err(why)), now());
-    let text = harness::framed_text(&drawn(&state, 120, 32, theme::Name::Dark));
-    assert!(
-        text.contains("failed to list topics") && text.contains("the connection was lost"),
-        "{text}"
-    );
-}
-
-#[test]
 fn pane_of_a_topic_in_its_first_epoch_shows_when_it_closes() {
-    let mut state = state::State { now: now(), ..state::State::default() };
-    state.inference.show(now());
-    state.inference.connected(now());
+    let mut state = blank();
     let topics = vec![TopicSummary { last_nonce: None, ..topic(1, "processor load", &["y"]) }];
     let mut list = TopicList { block_height: 24, block_time_ms: 5_000, topics };
     state.inference.on(InferenceEvent::Topics(Ok(list.clone())), now());
     let why = Failure { status: Some(404), ..Failure::new("read topic 1", "not available", "") };
     let answer = InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Err(why) };
     state.inference.on(answer, now());
-    let text =
-        |state: &state::State| harness::framed_text(&drawn(state, 120, 32, theme::Name::Dark));
-    let shown = text(&state);
-    assert!(shown.contains("no epoch of this topic has values yet"), "{shown}");
-    assert!(shown.contains("values appear when an epoch with submissions closes"), "{shown}");
-    assert!(shown.contains("E sets its function; `triptych inference work 1` submits"), "{shown}");
+    let shown = text(&state, 120, 32);
+    for words in [
+        "no epoch of this topic has values yet",
+        "values appear when an epoch with submissions closes",
+        "E sets its function; `triptych inference work 1` submits",
+    ] {
+        assert!(shown.contains(words), "{shown}");
+    }
     assert!(!shown.contains("failed to"), "{shown}");
 
     list.topics[0].problem = Some("its dataset is gone".to_owned());
     state.inference.on(InferenceEvent::Topics(Ok(list)), now());
-    let shown = text(&state);
+    let shown = text(&state, 120, 32);
     assert!(shown.contains("its dataset is gone"), "{shown}");
 }
 
@@ -420,30 +371,22 @@ proptest! {
         }
         bundle.bundle.naive_value[0].value = f64::NAN;
         bundle.bundle.combined_value[0].label_name = text;
-        let event = InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(bundle) };
-        state.inference.on(event, now());
+        state.inference.on(told(bundle), now());
         drawn(&state, width, height, theme::Name::Dark);
     }
 }
 
 /// Returns a state with past epochs that have these nonces.
 fn past_with(nonces: impl Iterator<Item = u64>) -> state::State {
-    let mut state = opened(1);
+    let mut state = blank();
     let epochs = nonces.map(|nonce| HistoryEpoch {
         nonce,
         opened_at: (now() - Duration::from_secs(5 * (4_812_370 - nonce))).to_string(),
         combined_value: labeled(&[("y", 1.0)]),
         naive_value: labeled(&[("y", 1.0)]),
-        truth: Vec::new(),
-        combined_loss: None,
-        naive_loss: None,
-        n_inferers: 12,
-        n_forecasters: 4,
+        ..HistoryEpoch::default()
     });
     let history = TopicHistory { topic_id: 1, epochs: epochs.collect() };
-    state.inference = State::default();
-    state.inference.show(now());
-    state.inference.connected(now());
     let topics = vec![topic(1, "processor load in a minute", &["y"])];
     let list = TopicList { block_height: 4_812_377, block_time_ms: 5_000, topics };
     state.inference.on(InferenceEvent::Topics(Ok(list)), now());
@@ -454,10 +397,10 @@ fn past_with(nonces: impl Iterator<Item = u64>) -> state::State {
 #[test]
 fn lines_are_interrupted_at_missing_epochs() {
     let nonces = || (0..12).map(|idx| 4_812_250 + idx * 10);
-    let whole = harness::framed_text(&drawn(&past_with(nonces()), 160, 43, theme::Name::Dark));
+    let whole = text(&past_with(nonces()), 160, 43);
     assert!(!whole.contains('╎'), "{whole}");
     let some = nonces().filter(|nonce| !(4_812_290..=4_812_310).contains(nonce));
-    let broken = harness::framed_text(&drawn(&past_with(some), 160, 43, theme::Name::Dark));
+    let broken = text(&past_with(some), 160, 43);
     assert!(broken.contains('╎') && broken.contains("3m"), "{broken}");
 }
 
@@ -470,47 +413,27 @@ fn nonzero_difference_is_not_shown_as_zero() {
         actor.values = labeled(&[("y", 42.0)]);
     }
     latest.bundle.naive_value = labeled(&[("y", 42.0)]);
-    let same =
-        InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(latest.clone()) };
-    state.inference.on(same, now());
-    let shown = harness::framed_text(&drawn(&state, 160, 43, theme::Name::Dark));
+    state.inference.on(told(latest.clone()), now());
+    let shown = text(&state, 160, 43);
     assert!(shown.contains(" 42  ") && !shown.contains(" 42.000 "), "{shown}");
     latest.bundle.nonce += 10;
     latest.bundle.naive_value = labeled(&[("y", 42.000_000_06)]);
-    state.inference.on(
-        InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(latest) },
-        now(),
-    );
-    let shown = harness::framed_text(&drawn(&state, 160, 43, theme::Name::Dark));
+    state.inference.on(told(latest), now());
+    let shown = text(&state, 160, 43);
     assert!(shown.contains("-0.00000006") || shown.contains("-6e-8"), "{shown}");
 }
 
 #[test]
 fn scale_of_percentages_ends_at_100_and_their_differences_are_percentage_points() {
     let mut state = opened(1);
-    let metadata = [("unit".to_owned(), "percent".to_owned())].into();
-    let dataset = model::dataset::Dataset {
-        id: model::dataset::DatasetId::new(1).unwrap(),
-        name: "cpu".to_owned(),
-        description: String::new(),
-        metadata,
-        created_at: now(),
-        updated_at: now(),
-    };
-    let page = crate::event::DatasetsPage {
-        n_datasets: Some(1),
-        datasets: vec![dataset],
-        has_more: false,
-    };
-    state.data.datasets.settle(Ok(page), now());
+    let mut dataset = harness::dataset(1, "cpu", now());
+    dataset.metadata = [("unit".to_owned(), "percent".to_owned())].into();
+    state.data.datasets.settle(Ok(harness::datasets(vec![dataset])), now());
     let mut latest = latest(1, 4_812_370, &[("y", 40.0)]);
     for (idx, actor) in (0..).zip(&mut latest.bundle.inferer_values) {
         actor.values = labeled(&[("y", 38.0 + 0.5 * f64::from(idx))]);
     }
-    state.inference.on(
-        InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(latest) },
-        now(),
-    );
-    let shown = harness::framed_text(&drawn(&state, 160, 43, theme::Name::Dark));
+    state.inference.on(told(latest), now());
+    let shown = text(&state, 160, 43);
     assert!(shown.contains("points vs naive") && !shown.contains("% of combined"), "{shown}");
 }

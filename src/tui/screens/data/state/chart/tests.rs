@@ -1,17 +1,9 @@
 use super::*;
+use crate::harness::flat_candle;
 
 /// Returns a row at second `second` with a single value.
 fn row(second: i64, value: f64) -> Bucket {
-    let time = Timestamp::from_seconds(second);
-    Bucket {
-        timestamp: time,
-        open: value,
-        high: value,
-        low: value,
-        close: value,
-        volume: 1.0,
-        count: 1,
-    }
+    flat_candle(Timestamp::from_seconds(second), value)
 }
 
 /// Returns a five-minute bucket as sent by a service.
@@ -32,27 +24,18 @@ fn check(chart: &Chart, want: &[(i64, [f64; 4], u64)]) {
 
 #[test]
 fn chart_scrolls_in_steps_when_its_columns_are_full() {
-    let candle = |second| Bucket {
-        timestamp: Timestamp::from_seconds(second),
-        open: 1.0,
-        high: 1.0,
-        low: 1.0,
-        close: 1.0,
-        volume: 0.0,
-        count: 1,
-    };
     let mut chart = Chart::new(Resolution::Raw);
-    chart.add_service_candles((1..=9).map(candle));
+    chart.add_service_candles((1..=9).map(|second| row(second, 1.0)));
     let mut free = vec![chart.n_free(3)];
     for second in 10..=14 {
-        chart.add_live_rows([candle(second)]);
+        chart.add_live_rows([row(second, 1.0)]);
         // A correction adds no candle, so no slot is used.
-        chart.add_live_rows([candle(second)]);
+        chart.add_live_rows([row(second, 1.0)]);
         free.push(chart.n_free(3));
     }
     assert_eq!(free, [0, 2, 1, 0, 2, 1]);
     assert_eq!((chart.n_free(1), chart.n_free(0)), (0, 0));
-    chart.add_service_candles([candle(14)]);
+    chart.add_service_candles([row(14, 1.0)]);
     assert_eq!(chart.n_free(3), 0);
 }
 

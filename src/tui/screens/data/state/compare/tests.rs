@@ -1,20 +1,12 @@
 use super::*;
+use crate::harness::flat_candle;
 
 /// Length of a bucket.
 const EVERY: Duration = Duration::from_mins(5);
 
 /// Returns candles with these starts, in buckets since the epoch, and these closing values.
 fn candles(values: &[(i64, f64)]) -> Vec<Bucket> {
-    let candle = |(bucket, close): &(i64, f64)| Bucket {
-        timestamp: time(*bucket),
-        open: *close,
-        high: *close,
-        low: *close,
-        close: *close,
-        volume: 0.0,
-        count: 1,
-    };
-    values.iter().map(candle).collect()
+    values.iter().map(|(bucket, close)| flat_candle(time(*bucket), *close)).collect()
 }
 
 fn time(bucket: i64) -> Timestamp {

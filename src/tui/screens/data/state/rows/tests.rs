@@ -4,6 +4,7 @@ use std::time::Duration;
 use model::dataset::DatasetId;
 use model::page::Limit;
 
+use crate::harness::flat_candle;
 use crate::screens::data::state::rows::*;
 
 const HOUR: i64 = 3_600;
@@ -31,15 +32,7 @@ fn answer(rows: &[i64], query: RowsQuery, now: Timestamp) -> RowsPage {
     if query.resolution == Resolution::Day {
         let last =
             rows.iter().rev().map(|second| at(*second)).find(|time| Some(*time) <= query.end);
-        let day = last.map(|time| Bucket {
-            timestamp: Resolution::Day.bucket_start(time),
-            open: 0.0,
-            high: 0.0,
-            low: 0.0,
-            close: 0.0,
-            volume: 0.0,
-            count: 1,
-        });
+        let day = last.map(|time| flat_candle(Resolution::Day.bucket_start(time), 0.0));
         return RowsPage {
             rows: Rows::Buckets(day.into_iter().collect()),
             next: None,

@@ -5,16 +5,7 @@ use crate::screens::data::state::compare::COMPARED_MAX;
 
 /// Returns five-minute buckets, latest first. `first` and `last` are counted from [`NOW`].
 fn buckets(first: i64, last: i64) -> Rows {
-    let bucket = |n: i64| Bucket {
-        timestamp: start(n),
-        open: 1.0,
-        high: 1.0,
-        low: 1.0,
-        close: 1.0,
-        volume: 0.0,
-        count: 1,
-    };
-    Rows::Buckets((first..=last).rev().map(bucket).collect())
+    Rows::Buckets((first..=last).rev().map(|n| harness::flat_candle(start(n), 1.0)).collect())
 }
 
 /// Returns the start of the five-minute bucket `n`, counted from [`NOW`].
@@ -41,8 +32,7 @@ fn respond(state: &mut State, query: RowsQuery, rows: Rows) -> Vec<Effect> {
 /// Returns the Data screen that charts dataset 2 at five minutes, compared with dataset 1, and the
 /// effects since dataset 2 was selected.
 fn comparing() -> (State, Vec<Effect>) {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let mut state = charted(vec![row(1, 1.0)]);
     let asked = act(&mut state, Action::Coarser, 0);
     answered(&mut state, &asked, buckets(-900, 0));
     assert_eq!(act(&mut state, Action::Compare, 0), [], "its rows and its stream are there");
@@ -199,14 +189,7 @@ fn compared_dataset_that_is_gone_is_removed() {
 fn changing_the_column_of_a_compared_dataset_replaces_its_rows() {
     let (mut state, _) = comparing();
     state.select(id(1), at(0));
-    let column = |name: &str| Column {
-        id: 1,
-        dataset_id: id(1),
-        name: name.to_owned(),
-        dtype: Dtype::Float,
-        created_at: at(0),
-    };
-    let columns = ["value", "other"].map(column).to_vec();
+    let columns = columns(id(1), &[("value", Dtype::Float), ("other", Dtype::Float)]);
     take(&mut state, DataEvent::Columns { dataset: id(1), result: Ok(columns) }, 0);
     act(&mut state, Action::NextColumn, 0);
     assert!(compared_closes(&state).is_empty());

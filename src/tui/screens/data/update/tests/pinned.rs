@@ -38,8 +38,7 @@ fn next_read(effects: &[Effect]) -> Duration {
 
 #[test]
 fn stale_values_of_pins_are_read_immediately_unless_they_are_streamed() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
+    let mut state = charted(vec![row(9, 2.0), row(1, 1.0)]);
     let listed: Vec<_> = (1..=20).map(|n| dataset(n, "one")).collect();
     found(&mut state, &listed);
     state.act(Action::Pin, at(0));
@@ -72,8 +71,7 @@ fn stale_values_of_pins_are_read_immediately_unless_they_are_streamed() {
 
 #[test]
 fn latest_values_of_pinned_datasets_are_read_for_the_overview() {
-    let (mut state, effects) = opened();
-    answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
+    let mut state = charted(vec![row(9, 2.0), row(1, 1.0)]);
     state.hide();
     assert_eq!(
         effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(10))),

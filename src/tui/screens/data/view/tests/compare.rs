@@ -40,6 +40,14 @@ fn comparing(n: usize) -> state::State {
     state
 }
 
+/// Returns the query of `effects` for rows of dataset 1.
+fn first_query(effects: &[Effect]) -> crate::event::RowsQuery {
+    let query = effects.iter().find_map(|effect| match effect {
+        Effect::LoadRows(query) if query.dataset == id(1) => Some(*query),
+        _ => None,
+    });
+    query.unwrap()
+}
 /// Returns the row with the legend.
 fn legend(state: &state::State, width: u16, height: u16) -> String {
     let shown = text(state, width, height);
@@ -90,22 +98,14 @@ fn legend_describes_datasets_without_a_line() {
     let mut state = comparing(2);
     let effects = effects_of(&mut state, |state| state.data.act(Action::Finer, now()));
     let rows = newest_first(loads(300, 9));
-    let query = query(&effects);
-    let page = RowsPage { rows, next: None, count: None };
-    let effects = effects_of(&mut state, |state| {
-        state.data.on(DataEvent::Rows { query, result: Ok(page) }, now());
-    });
+    let effects = effects_of(&mut state, |state| give(state, &effects, rows));
     let legend = |state: &state::State| {
         let shown = text(state, 160, 43);
         let line = shown.lines().find(|line| line.contains("spread —  corr —"));
         line.unwrap_or_else(|| panic!("{shown}")).to_owned()
     };
     assert!(legend(&state).contains("synthetic-btc loading"), "{}", legend(&state));
-    let asked = effects.iter().find_map(|effect| match effect {
-        Effect::LoadRows(query) if query.dataset == id(1) => Some(*query),
-        _ => None,
-    });
-    let query = asked.unwrap();
+    let query = first_query(&effects);
     let respond = |state: &mut state::State, result| {
         state.data.on(DataEvent::Rows { query, result }, now());
     };
@@ -122,11 +122,7 @@ fn compared_lines_have_different_colors_and_ascii_symbols() {
     let state = comparing(4);
     for depth in [Depth::TrueColor, Depth::Indexed256, Depth::Ansi16] {
         let theme = Theme::new(theme::Name::Dark, depth);
-        let mut buf = Buffer::empty(Rect::new(0, 0, 160, 43));
-        theme.clear(buf.area, &mut buf);
-        let hits = Hits::default();
-        let frame = Frame { state: &state, theme: &theme, tier: Tier::Huge, hits: &hits };
-        draw(buf.area, &mut buf, frame);
+        let (mut buf, _) = harness::drawn_by(draw, &state, (160, 43), &theme);
         for color in 0..4 {
             let is_line = |cell: &&buffer::Cell| {
                 cell.symbol().chars().all(|it| ('\u{2801}'..='\u{28ff}').contains(&it))
@@ -170,12 +166,8 @@ fn compare_key_marks_the_charted_dataset_and_shows_the_next_step() {
 fn dataset_that_is_gone_leaves_the_comparison_with_a_notice() {
     let mut state = comparing(2);
     let effects = effects_of(&mut state, |state| state.data.act(Action::Refresh, now()));
-    let asked = effects.iter().find_map(|effect| match effect {
-        Effect::LoadRows(query) if query.dataset == id(1) => Some(*query),
-        _ => None,
-    });
     let gone = Failure { status: Some(404), ..Failure::default() };
-    let rows = DataEvent::Rows { query: asked.unwrap(), result: Err(gone) };
+    let rows = DataEvent::Rows { query: first_query(&effects), result: Err(gone) };
     app::update(&mut state, Event::Data(rows));
     assert_eq!(notice(&state), Some("synthetic-btc is no longer compared"));
     assert!(!text(&state, 120, 30).contains("spread"));

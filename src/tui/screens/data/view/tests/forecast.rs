@@ -29,8 +29,7 @@ fn topics(n: u64, name: &str) -> TopicList {
 }
 
 fn values(value: Option<f64>) -> Vec<LabeledValue> {
-    let labeled = |value| LabeledValue { label_id: 1, label_name: "y".to_owned(), value };
-    value.map(labeled).into_iter().collect()
+    value.map(|value| harness::labeled(&[("y", value)])).unwrap_or_default()
 }
 
 /// Returns an epoch for each candle. Its forecast for `horizon` candles later is one thousandth too
@@ -76,7 +75,7 @@ fn forecasting(mut state: state::State, text: &str) -> state::State {
 }
 
 fn text(state: &state::State) -> String {
-    harness::framed_text(&drawn(state, 120, 30, theme::Name::Dark))
+    super::text(state, 120, 30)
 }
 
 #[test]
@@ -87,7 +86,7 @@ fn forecasts_are_drawn_over_candles_and_ahead_of_the_latest() {
     press(&mut state, "c");
     check("forecast_line_120x30", &state, 120, 30);
     press(&mut state, "left");
-    let shown = harness::framed_text(&drawn(&state, 160, 43, theme::Name::Dark));
+    let shown = super::text(&state, 160, 43);
     let line = shown.lines().find(|line| line.contains("mean error 0.10%")).unwrap_or_default();
     assert!(line.contains("68 509.27 V 20.80"), "the crosshair's numbers are next to it:\n{shown}");
     press(&mut state, "f");

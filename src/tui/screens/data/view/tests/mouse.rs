@@ -5,6 +5,7 @@ use crate::app;
 use crate::event::Event;
 use crate::local::Addresses;
 use crate::screens::update::connect;
+use crate::view::Tier;
 
 /// Size of the area between header and footer.
 const SIZE: (u16, u16) = (160, 43);
@@ -17,17 +18,12 @@ fn charted() -> state::State {
 }
 
 fn hits(state: &state::State) -> Hits {
-    let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
-    let mut buf = Buffer::empty(Rect::new(0, 0, SIZE.0, SIZE.1));
-    let hits = Hits::default();
-    let frame = Frame { state, theme: &theme, tier: Tier::Huge, hits: &hits };
-    draw(buf.area, &mut buf, frame);
-    hits
+    harness::drawn_by(draw, state, SIZE, &Theme::new(theme::Name::Dark, Depth::TrueColor)).1
 }
 
 /// Clicks on `text` where it is first drawn.
 fn click(state: &mut state::State, text: &str) {
-    let shown = harness::framed_text(&drawn(state, SIZE.0, SIZE.1, theme::Name::Dark));
+    let shown = self::text(state);
     let (row, line) =
         shown.lines().enumerate().find(|(_, line)| line.contains(text)).expect("the text");
     let column = line.split(text).next().unwrap().chars().count();
@@ -57,7 +53,7 @@ fn wheel(state: &mut state::State, pane: Pane, n_rows: i32) {
 }
 
 fn text(state: &state::State) -> String {
-    harness::framed_text(&drawn(state, SIZE.0, SIZE.1, theme::Name::Dark))
+    super::text(state, SIZE.0, SIZE.1)
 }
 
 #[test]

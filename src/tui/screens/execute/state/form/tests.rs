@@ -160,7 +160,7 @@ fn functions_with_the_same_content_are_one_entry_with_all_their_names() {
     screen.press("e ctrl-u c o p y");
     let form = &screen.state.execute.form;
     assert_eq!(form.chosen_function(), Some(&hello), "any of its names selects it");
-    assert!(screen.text().contains("hello · copy"), "{}", screen.text());
+    screen.shows(&["hello · copy"]);
 }
 
 #[test]
@@ -209,16 +209,16 @@ fn node_selector_is_checked_sent_and_filled_in_again() {
     screen.press("(");
     screen.take_effects();
     screen.press("ctrl-r");
-    assert!(screen.text().contains("`zone=a,gpu=(` is not a selector"), "{}", screen.text());
+    screen.shows(&["`zone=a,gpu=(` is not a selector"]);
     assert_eq!(screen.take_effects(), [], "the request is not sent");
     screen.press("ctrl-u");
     screen.type_text("zone=a,gpu=a100");
-    assert!(screen.text().contains("15 of 294 known workers"), "{}", screen.text());
+    screen.shows(&["15 of 294 known workers"]);
     screen.press("ctrl-r");
     let asked = screen.take_effects();
     let Some(Effect::Execute(_, order)) = asked.last() else { panic!("{asked:?}") };
     assert_eq!(order.request.config.selector.as_deref(), Some("zone=a,gpu=a100"));
-    assert!(screen.text().contains("zone=a,gpu=a100"), "{}", screen.text());
+    screen.shows(&["zone=a,gpu=a100"]);
     let mut other = Form::default();
     other.fill(&order.request, &Input::Typed);
     assert_eq!(other.preview(), order.request);

@@ -3,12 +3,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use wire::inference::network::Leaderboard;
 
-use super::super::tests::{check, drawn, id, leaderboard, now, opened};
+use super::super::tests::{check, drawn, id, leaderboard, now, opened, text};
 use super::*;
 use crate::event::InferenceEvent;
 use crate::keymap::Action;
 use crate::state::resource::Failure;
-use crate::{harness, state, theme};
+use crate::{state, theme};
 
 /// Returns the scores of an inferer with its rank history, and with its calibration on topic 2.
 fn scores(topic_id: u64, worker: &str) -> Leaderboard {
@@ -57,7 +57,7 @@ fn opened_with_actor(selected: u64) -> state::State {
 }
 
 fn text_of(state: &state::State) -> String {
-    harness::framed_text(&drawn(state, 160, 43, theme::Name::Dark))
+    text(state, 160, 43)
 }
 
 #[test]
