@@ -141,13 +141,16 @@ impl Widget for Candles<'_> {
         if let Some((x, _, _)) = crosshair {
             plot::crosshair(buf, &layout, x + center, theme);
         }
-        let centers: Vec<_> = seen().map(|(x, idx, _)| (x, idx)).collect();
         for overlay in self.overlays.iter().rev() {
-            self.draw_overlay(overlay, &centers, scale, layout.plot, buf);
+            let value = |idx: usize| overlay.values.get(idx).copied().flatten();
+            let places = seen().map(|(x, idx, _)| Some((x + center, value(idx)?)));
+            draw_path(buf, layout.plot, places, scale, overlay.style);
         }
         let times: Vec<_> = seen().map(|(x, _, candle)| (x + center, candle.timestamp)).collect();
         if let Some(line) = self.forecast {
-            self.draw_forecast(line, &times, scale, layout.plot, buf);
+            let column = |time| self.column(time, &times);
+            let places = line.points.iter().map(|it| Some((column(it.time)?, it.value)));
+            draw_path(buf, layout.plot, places, scale, line.style);
         }
         for (x, _, candle) in seen().filter(|(_, _, candle)| is_finite(candle)) {
             draw_candle(buf, layout.plot, x, candle, &self, scale);
@@ -265,26 +268,6 @@ impl Candles<'_> {
         u64::try_from(apart).unwrap_or(u64::MAX).saturating_sub(1)
     }
 
-    fn draw_overlay(
-        &self,
-        overlay: &Overlay,
-        centers: &[(u16, usize)],
-        scale: Scale,
-        plot: Rect,
-        buf: &mut Buffer,
-    ) {
-        let mut layer = braille::Layer::new(plot.width, plot.height, overlay.style);
-        let center = f64::from(self.density.columns().0);
-        layer.path(centers.iter().map(|(x, idx)| {
-            let value = overlay.values.get(*idx).copied().flatten().filter(|v| v.is_finite())?;
-            let row = plot::row_of(scale, value, plot.height);
-            Some(Dot { x: f64::from(*x) * 2.0 + center - 0.5, y: row * 4.0 - 0.5 })
-        }));
-        layer.render(plot, buf);
-    }
-}
-
-impl Candles<'_> {
     /// Returns the column for `time`. `times` are the columns of the candles with their times. After
     /// the last candle, columns continue at the distance of a bucket.
     fn column(&self, time: Timestamp, times: &[(u16, Timestamp)]) -> Option<u16> {
@@ -297,23 +280,6 @@ impl Candles<'_> {
         u16::try_from(n_ahead).ok()?.checked_mul(self.density.columns().1)?.checked_add(x)
     }
 
-    fn draw_forecast(
-        &self,
-        line: line::Series<'_>,
-        times: &[(u16, Timestamp)],
-        scale: Scale,
-        plot: Rect,
-        buf: &mut Buffer,
-    ) {
-        let mut layer = braille::Layer::new(plot.width, plot.height, line.style);
-        layer.path(line.points.iter().map(|point| {
-            let x = self.column(point.time, times).filter(|_| point.value.is_finite())?;
-            let row = plot::row_of(scale, point.value, plot.height);
-            Some(Dot { x: f64::from(x) * 2.0 + 0.5, y: row * 4.0 - 0.5 })
-        }));
-        layer.render(plot, buf);
-    }
-
     fn draw_marks(&self, times: &[(u16, Timestamp)], scale: Scale, plot: Rect, buf: &mut Buffer) {
         let Some(line) = self.forecast else { return };
         for mark in line.marks {
@@ -322,6 +288,24 @@ impl Candles<'_> {
             }
         }
     }
+}
+
+/// Draws a line through values, each with its column. `None` and values that are not finite interrupt
+/// the line.
+fn draw_path(
+    buf: &mut Buffer,
+    plot: Rect,
+    places: impl Iterator<Item = Option<(u16, f64)>>,
+    scale: Scale,
+    style: Style,
+) {
+    let mut layer = braille::Layer::new(plot.width, plot.height, style);
+    layer.path(places.map(|place| {
+        let (x, value) = place.filter(|(_, value)| value.is_finite())?;
+        let row = plot::row_of(scale, value, plot.height);
+        Some(Dot { x: f64::from(x) * 2.0 + 0.5, y: row * 4.0 - 0.5 })
+    }));
+    layer.render(plot, buf);
 }
 
 /// Part of a candle that fills half of a cell.
