@@ -3,7 +3,7 @@
 //!
 //! Screens and overlays handle their own events in their `update` modules.
 
-mod perform;
+pub(crate) mod perform;
 
 use std::time::Duration;
 
@@ -182,17 +182,9 @@ const fn is_shown(state: &State, event: &InferenceEvent) -> bool {
     }
 }
 
-/// Finishes an update: performs requested actions, restores the saved selection, records closed
-/// streams and hides expired notices.
-///
-/// Returns all other effects that the update requested.
+/// Finishes an update: restores the saved selection, records closed streams and hides expired
+/// notices. Returns the effects that the update requested.
 fn settle(state: &mut State) -> Vec<Effect> {
-    let is_action = |effect: &Effect| matches!(effect, Effect::Perform(_));
-    while let Some(idx) = state.effects.iter().position(is_action) {
-        if let Effect::Perform(action) = state.effects.remove(idx) {
-            perform::perform(state, action);
-        }
-    }
     session::select(state);
     execute::update::choose_head(state);
     data::update::forecast::choose(state);

@@ -433,8 +433,6 @@ pub(crate) enum Effect {
     SendAlert(Alert),
     /// Rings the bell and asks the terminal to show a desktop notification.
     NotifyTerminal(String),
-    /// Performs an action after the current update.
-    Perform(Action),
     /// Sends [`Event::TimerDue`] after a duration.
     SetTimer(Timer, Duration),
     /// Clears a pending timer.

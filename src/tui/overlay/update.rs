@@ -2,7 +2,8 @@
 
 use std::mem::discriminant;
 
-use crate::event::{Effect, Target};
+use crate::app::perform::perform;
+use crate::event::Target;
 use crate::keymap::{Action, Chord};
 use crate::overlay::{choices, form, palette, profiles};
 use crate::screens::update::{send_copy, show};
@@ -166,7 +167,7 @@ fn take(state: &mut State) {
             let first = bindings.into_iter().find(|binding| help.shows(binding, &state.keys));
             if let Some(action) = first.map(|binding| binding.action) {
                 state.close();
-                state.effects.push(Effect::Perform(action));
+                perform(state, action);
             }
         }
         Some(Overlay::Palette(palette)) => {
@@ -213,7 +214,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
             if screen == Some(Screen::Execute) && !is_bound {
                 state.execute.focus_form();
             }
-            state.effects.push(Effect::Perform(action));
+            perform(state, action);
         }
         Goal::Theme(theme) => state.theme = theme,
         Goal::Dataset(dataset) => {
