@@ -14,7 +14,7 @@
 //!     service = 'datasets'
 //!     down_for = '10s'
 //! ";
-//! let mut watcher = Watcher::new(file.parse::<Rules>()?.rules, Instant::now());
+//! let mut watcher = Watcher::new(file.parse::<Rules>()?.rules, None, Instant::now());
 //! let alerts = watcher.observe(&Fact::Tick, Instant::now());
 //! assert!(alerts.is_empty(), "the service has not failed yet");
 //! # Ok::<(), alerts::rules::RulesError>(())

@@ -12,6 +12,7 @@ use sha2::Sha256;
 use task::process::GroupLeader;
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
+use wire::accounts::Secret;
 
 use crate::rules::Notify;
 use crate::state::{Alert, AlertState};
@@ -62,27 +63,23 @@ pub enum NotifyError {
     },
 }
 
-/// Sends alerts.
+/// Sends alerts to a recipient.
 #[derive(Debug)]
-pub struct Notifier {
-    command: Vec<String>,
-    webhook: Option<Webhook>,
+pub struct Notifier(Recipient);
+
+#[derive(Debug)]
+enum Recipient {
+    /// A program and its arguments.
+    Command(Vec<String>),
+    Webhook(Webhook),
 }
 
 #[derive(Debug)]
 struct Webhook {
     http: reqwest::Client,
     address: String,
+    /// Secret that signs requests.
     secret: Option<Secret>,
-}
-
-/// Secret that signs requests. `Debug` does not print it.
-struct Secret(Vec<u8>);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
-    }
 }
 
 /// Body of a request to the webhook: an alert and its time.
@@ -96,73 +93,70 @@ pub struct Message<'a> {
 }
 
 impl Notifier {
-    /// Creates a notifier. If `secret` is given, requests to the webhook are signed with it.
+    /// Creates a notifier for each configured recipient, so that a slow recipient does not delay the
+    /// other. If `secret` is given, requests to the webhook are signed with it.
     ///
     /// # Errors
     /// If the HTTP client cannot be created.
-    pub fn new(notify: Notify, secret: Option<String>) -> Result<Self, NotifyError> {
+    pub fn all(notify: Notify, secret: Option<String>) -> Result<Vec<Self>, NotifyError> {
         install_crypto();
+        let command = Some(notify.command).filter(|command| !command.is_empty());
         let webhook = notify.webhook.map(|address| {
             let http =
                 reqwest::Client::builder().timeout(TIME_LIMIT).redirect(Policy::none()).build();
             let http = http.map_err(|error| NotifyError::Prepare(error.without_url()))?;
-            Ok(Webhook { http, address, secret: secret.map(|text| Secret(text.into_bytes())) })
+            Ok(Recipient::Webhook(Webhook { http, address, secret: secret.map(Secret) }))
         });
-        Ok(Self { command: notify.command, webhook: webhook.transpose()? })
+        let recipients = command.map(Recipient::Command).into_iter().chain(webhook.transpose()?);
+        Ok(recipients.map(Self).collect())
     }
 
-    /// Returns a notifier for each configured recipient, so that a slow recipient does not delay the
-    /// other.
-    #[must_use]
-    pub fn split(self) -> Vec<Self> {
-        let command =
-            (!self.command.is_empty()).then_some(Self { command: self.command, webhook: None });
-        let webhook = self.webhook.map(|it| Self { command: Vec::new(), webhook: Some(it) });
-        command.into_iter().chain(webhook).collect()
+    /// Runs the command or calls the webhook. `time` is the time of the alert in RFC 3339.
+    ///
+    /// # Errors
+    /// If the command or the webhook fails.
+    pub async fn send(&self, alert: &Alert, time: &str) -> Result<(), NotifyError> {
+        match &self.0 {
+            Recipient::Command(command) => run_command(command, alert, time).await,
+            Recipient::Webhook(webhook) => webhook.call(&Message { alert, time }).await,
+        }
     }
+}
 
-    /// Runs the command and calls the webhook, if they are configured. Returns their failures.
-    /// `time` is the time of the alert in RFC 3339.
-    pub async fn send(&self, alert: &Alert, time: &str) -> Vec<NotifyError> {
-        let (command, webhook) =
-            tokio::join!(self.run_command(alert, time), self.call_webhook(alert, time));
-        command.err().into_iter().chain(webhook.err()).collect()
-    }
+async fn run_command(command: &[String], alert: &Alert, time: &str) -> Result<(), NotifyError> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(()) };
+    let state = match alert.state {
+        AlertState::Firing => "firing",
+        AlertState::Resolved => "resolved",
+    };
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("TRIPTYCH_ALERT_RULE", &alert.rule)
+        .env("TRIPTYCH_ALERT_STATE", state)
+        .env("TRIPTYCH_ALERT_TEXT", &alert.text)
+        .env("TRIPTYCH_ALERT_TIME", time)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .env_remove(SECRET_VARIABLE);
+    let mut leader = GroupLeader::spawn(&mut command)
+        .map_err(|source| NotifyError::Start { program: program.clone(), source })?;
+    let outcome = match timeout(TIME_LIMIT, leader.0.wait()).await {
+        Ok(Ok(status)) if status.success() => return Ok(()),
+        Ok(Ok(status)) => format!("failed: {status}"),
+        Ok(Err(error)) => format!("failed: {error}"),
+        Err(_) => format!("was stopped after {} s", TIME_LIMIT.as_secs()),
+    };
+    Err(NotifyError::Command { program: program.clone(), outcome })
+}
 
-    async fn run_command(&self, alert: &Alert, time: &str) -> Result<(), NotifyError> {
-        let Some((program, arguments)) = self.command.split_first() else { return Ok(()) };
-        let state = match alert.state {
-            AlertState::Firing => "firing",
-            AlertState::Resolved => "resolved",
-        };
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .env("TRIPTYCH_ALERT_RULE", &alert.rule)
-            .env("TRIPTYCH_ALERT_STATE", state)
-            .env("TRIPTYCH_ALERT_TEXT", &alert.text)
-            .env("TRIPTYCH_ALERT_TIME", time)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .env_remove(SECRET_VARIABLE);
-        let mut leader = GroupLeader::spawn(&mut command)
-            .map_err(|source| NotifyError::Start { program: program.clone(), source })?;
-        let outcome = match timeout(TIME_LIMIT, leader.0.wait()).await {
-            Ok(Ok(status)) if status.success() => return Ok(()),
-            Ok(Ok(status)) => format!("failed: {status}"),
-            Ok(Err(error)) => format!("failed: {error}"),
-            Err(_) => format!("was stopped after {} s", TIME_LIMIT.as_secs()),
-        };
-        Err(NotifyError::Command { program: program.clone(), outcome })
-    }
-
-    async fn call_webhook(&self, alert: &Alert, time: &str) -> Result<(), NotifyError> {
-        let Some(webhook) = &self.webhook else { return Ok(()) };
-        let body = serde_json::to_string(&Message { alert, time }).unwrap_or_default();
+impl Webhook {
+    async fn call(&self, message: &Message<'_>) -> Result<(), NotifyError> {
+        let body = serde_json::to_string(message).unwrap_or_default();
         let mut retries = RETRIES.into_iter();
         loop {
-            let (outcome, is_final) = match webhook.post(&body).await {
+            let (outcome, is_final) = match self.post(&body).await {
                 Ok(status) if status.is_success() => return Ok(()),
                 Ok(status) => {
                     let is_transient =
@@ -172,22 +166,21 @@ impl Notifier {
                 Err(error) => (format!("cannot be reached: {}", error.without_url()), false),
             };
             let Some(pause) = retries.next().filter(|_| !is_final) else {
-                let address = host_of(&webhook.address);
+                let address = host_of(&self.address);
                 return Err(NotifyError::Webhook { address, outcome });
             };
             sleep(pause).await;
         }
     }
-}
 
-impl Webhook {
     async fn post(&self, body: &str) -> Result<reqwest::StatusCode, reqwest::Error> {
         let mut request = self
             .http
             .post(&self.address)
             .header("Content-Type", "application/json")
             .body(body.to_owned());
-        if let Some(signature) = self.secret.as_ref().and_then(|secret| sign(&secret.0, body)) {
+        let secret = self.secret.as_ref();
+        if let Some(signature) = secret.and_then(|secret| sign(secret.0.as_bytes(), body)) {
             request = request.header(SIGNATURE_HEADER, signature);
         }
         Ok(request.send().await?.status())
@@ -235,11 +228,9 @@ mod tests {
     /// Returns the error text after sending an alert by `command`, which must fail.
     async fn error_of(command: &[&str]) -> String {
         let command = command.iter().map(|word| (*word).to_owned()).collect();
-        let notifier = Notifier::new(Notify { command, ..Notify::default() }, None).unwrap();
+        let notifiers = Notifier::all(Notify { command, ..Notify::default() }, None).unwrap();
         let alert = Alert { rule: "r".to_owned(), state: AlertState::Firing, text: "t".to_owned() };
-        let errors = notifier.send(&alert, "2026-07-30T21:57:00Z").await;
-        assert_eq!(errors.len(), 1);
-        errors[0].to_string()
+        notifiers[0].send(&alert, "2026-07-30T21:57:00Z").await.unwrap_err().to_string()
     }
 
     #[tokio::test]

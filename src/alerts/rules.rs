@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use model::count::counted;
 use model::text::line_of;
 use model::topic::TopicId;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Maximum number of rules in a file.
 pub const RULES_MAX: usize = 1_000;
@@ -161,7 +161,7 @@ pub enum Direction {
 }
 
 /// A service whose data a rule needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Service {
     /// Head of a cluster.
@@ -194,14 +194,6 @@ pub struct Notify {
     /// Interval at which the alert of a rule is sent again while the rule fires. `None` to send it
     /// only once.
     pub repeat: Option<Duration>,
-}
-
-impl Notify {
-    /// Returns true if a command or a webhook is configured.
-    #[must_use]
-    pub fn is_any(&self) -> bool {
-        !self.command.is_empty() || self.webhook.is_some()
-    }
 }
 
 /// An error in a file of rules.
@@ -249,7 +241,7 @@ struct RulesFile {
 }
 
 /// A rule as it is written in the file, with the keys of all conditions.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleEntry {
     name: Option<String>,
@@ -289,8 +281,8 @@ impl FromStr for Rules {
         }
         let mut rules: Vec<Rule> = Vec::with_capacity(file.rules.len());
         let mut places = BTreeMap::new();
-        for (entry, number) in file.rules.into_iter().zip(1..) {
-            let name = entry.name.clone();
+        for (mut entry, number) in file.rules.into_iter().zip(1..) {
+            let name = entry.name.take();
             let place = match &name {
                 Some(name) => format!("{number} ({name})"),
                 None => number.to_string(),
@@ -344,7 +336,9 @@ fn condition_of(mut entry: RuleEntry) -> Result<Condition, String> {
         (None, None, Some(service)) => of_service(service, &mut entry)?,
         _ => return Err("expected one of dataset, topic and service".to_owned()),
     };
-    match entry.remaining_key() {
+    // Keys without a value are not serialized.
+    let remaining = toml::Table::try_from(&entry).map_err(|error| error.to_string())?;
+    match remaining.keys().next() {
         Some(key) => Err(format!("{key} does not belong to this condition")),
         None => Ok(condition),
     }
@@ -409,28 +403,6 @@ fn of_service(service: Service, entry: &mut RuleEntry) -> Result<Condition, Stri
     }
     let down_for = entry.down_for.take().ok_or("expected down_for or agreement_below")?;
     Ok(Condition::Down { service, down_for: duration(&down_for, "down_for")? })
-}
-
-impl RuleEntry {
-    /// Returns the name of a key that was not used for the condition.
-    fn remaining_key(&self) -> Option<&'static str> {
-        let keys = [
-            (self.column.is_some(), "column"),
-            (self.above.is_some(), "above"),
-            (self.below.is_some(), "below"),
-            (self.rises.is_some(), "rises"),
-            (self.falls.is_some(), "falls"),
-            (self.within.is_some(), "within"),
-            (self.silent_for.is_some(), "silent_for"),
-            (self.actor.is_some(), "actor"),
-            (self.misses.is_some(), "misses"),
-            (self.weight_below.is_some(), "weight_below"),
-            (self.rank_worse_than.is_some(), "rank_worse_than"),
-            (self.down_for.is_some(), "down_for"),
-            (self.agreement_below.is_some(), "agreement_below"),
-        ];
-        keys.into_iter().find_map(|(is_set, key)| is_set.then_some(key))
-    }
 }
 
 /// Parses a positive duration, such as `10s`, `5m` or `1h 30m`.

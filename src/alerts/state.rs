@@ -161,23 +161,17 @@ enum Memory {
 type Judgment = Option<(bool, String)>;
 
 impl Watcher {
-    /// Creates a watcher of rules, none of which fires. All durations begin at `now`.
+    /// Creates a watcher of rules, none of which fires. All durations begin at `now`. The alert of a
+    /// firing rule is repeated at the interval `repeat`.
     #[must_use]
-    pub fn new(rules: Vec<Rule>, now: Instant) -> Self {
+    pub fn new(rules: Vec<Rule>, repeat: Option<Duration>, now: Instant) -> Self {
         let watched = |rule: Rule| WatchedRule {
             memory: Memory::new(&rule.condition, now),
             rule,
             notified_at: None,
             text: String::new(),
         };
-        Self { rules: rules.into_iter().map(watched).collect(), repeat: None }
-    }
-
-    /// Repeats the alert of each firing rule at this interval.
-    #[must_use]
-    pub fn with_repeat(mut self, repeat: Option<Duration>) -> Self {
-        self.repeat = repeat;
-        self
+        Self { rules: rules.into_iter().map(watched).collect(), repeat }
     }
 
     /// Continues an earlier watch: the rules named in `firing` fire already, and their alerts were

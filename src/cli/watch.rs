@@ -87,13 +87,13 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     let (datasets, inference) = (Some(services.datasets()?), Some(services.inference()?));
     let clients = Clients { head, datasets, inference };
     let n_rules = rules.rules.len();
-    let watcher = Watcher::new(rules.rules, Instant::now()).with_repeat(rules.notify.repeat);
-    let notifier = Notifier::new(rules.notify, config::variable(SECRET_VARIABLE)?)?;
+    let watcher = Watcher::new(rules.rules, rules.notify.repeat, Instant::now());
+    let notifiers = Notifier::all(rules.notify, config::variable(SECRET_VARIABLE)?)?;
 
     let group = Group::default();
     let (events, received) = mpsc::channel(EVENTS_CAPACITY);
     let mut outboxes = Vec::new();
-    for notifier in notifier.split() {
+    for notifier in notifiers {
         let outbox = Arc::new(Outbox::default());
         outboxes.push(Arc::clone(&outbox));
         group.spawn_to_end("send alerts", send_alerts(notifier, outbox, group.clone()));
@@ -118,7 +118,7 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
 async fn send_alerts(notifier: Notifier, outbox: Arc<Outbox>, group: Group) {
     let send = async {
         while let Some((alert, time)) = outbox.next(&group).await {
-            for error in notifier.send(&alert, &time).await {
+            if let Err(error) = notifier.send(&alert, &time).await {
                 tell(&format!("alert was not sent: {}", chain(&error)));
             }
         }

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use alerts::state::Alert;
+use alerts::watch;
 pub(crate) use client::datasets::download::DownloadQuery;
 pub(crate) use client::datasets::{
     Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery,
@@ -154,12 +155,8 @@ pub(crate) enum AlertEvent {
     /// Names of the rules that are now watched, and names of the rules that need a service that is
     /// not configured. If `continues` is true, rules that fired before still fire.
     Watched { watched: Vec<String>, unwatched: Vec<String>, continues: bool },
-    /// Data is missing for this reason. The rules in `rules` have none until [`Self::Connected`].
-    Problem { text: String, rules: Vec<String> },
-    /// Data for these rules arrives.
-    Connected(Vec<String>),
-    /// A rule fires or is resolved.
-    Changed(Alert),
+    /// An event of the watch.
+    Watch(watch::Event),
     /// Result of [`Effect::AddRule`].
     Added,
     /// The rules are invalid, or an alert was not sent.

@@ -12,7 +12,7 @@ impl Watched {
     fn new(rule: &str) -> Self {
         let rules: Rules = format!("[[rules]]\nname = 'r'\n{rule}").parse().unwrap();
         let start = Instant::now();
-        Self { watcher: Watcher::new(rules.rules, start), start }
+        Self { watcher: Watcher::new(rules.rules, None, start), start }
     }
 
     /// Observes a fact `seconds` after the start. Returns the state and the text of the
@@ -213,7 +213,7 @@ fn actor_that_uses_the_address_of_another_as_its_name_is_not_taken_for_it() {
 #[test]
 fn alert_is_repeated_while_its_rule_fires() {
     let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nabove = 1");
-    rule.watcher = rule.watcher.with_repeat(Some(Duration::from_mins(1)));
+    rule.watcher.repeat = Some(Duration::from_mins(1));
     assert!(rule.at(0, &rows(&[(1, 2.0)])).is_some());
     assert_eq!(rule.at(30, &rows(&[(2, 3.0)])), None);
     assert_eq!(rule.at(60, &Fact::Tick), Some(firing("close of btc is 3, above 1")));

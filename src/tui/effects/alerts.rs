@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use alerts::notify::{Notifier, SECRET_VARIABLE};
 use alerts::rules::{Notify, Rule, Rules};
 use alerts::state::{Alert, Watcher};
-use alerts::watch::{self, Clients, watch};
+use alerts::watch::{Clients, watch};
+use futures::future::join_all;
 use task::causes::chain;
 use task::clock::Clock;
 use tokio::sync::mpsc;
@@ -78,20 +79,12 @@ impl Runner {
             };
             events.send(Event::Alerts(event)).await.ok();
             let now = Instant::now();
-            let watcher = Watcher::new(rules, now)
-                .with_repeat(read.notify.repeat)
+            let watcher = Watcher::new(rules, read.notify.repeat, now)
                 .with_firing(&firing.unwrap_or_default(), now);
             let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
             let forward = async {
                 while let Some(event) = received.recv().await {
-                    let event = match event {
-                        watch::Event::Alert(alert) => AlertEvent::Changed(alert),
-                        watch::Event::Problem { text, rules } => {
-                            AlertEvent::Problem { text, rules }
-                        }
-                        watch::Event::Connected(rules) => AlertEvent::Connected(rules),
-                    };
-                    events.send(Event::Alerts(event)).await.ok();
+                    events.send(Event::Alerts(AlertEvent::Watch(event))).await.ok();
                 }
             };
             let watching = watch(watcher, &clients, sender);
@@ -136,14 +129,12 @@ async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
 /// Runs the command and calls the webhook, if the file at `path` configures them.
 async fn send(path: PathBuf, alert: &Alert) -> Outcome<()> {
     let notify = read(&path).await?.map_or_else(Notify::default, |rules| rules.notify);
-    if !notify.is_any() {
-        return Ok(());
-    }
     let secret = std::env::var(SECRET_VARIABLE).ok().filter(|text| !text.is_empty());
-    let failed = |error: &alerts::notify::NotifyError| {
-        Failure::new("send the alert", chain(error), "correct [notify] in rules.toml")
+    let failed = |error: alerts::notify::NotifyError| {
+        Failure::new("send the alert", chain(&error), "correct [notify] in rules.toml")
     };
-    let notifier = Notifier::new(notify, secret).map_err(|error| failed(&error))?;
-    let errors = notifier.send(alert, &Clock::system().now().to_string()).await;
-    errors.first().map_or(Ok(()), |error| Err(failed(error)))
+    let notifiers = Notifier::all(notify, secret).map_err(failed)?;
+    let time = Clock::system().now().to_string();
+    let sent = join_all(notifiers.iter().map(|notifier| notifier.send(alert, &time))).await;
+    sent.into_iter().collect::<Result<(), _>>().map_err(failed)
 }

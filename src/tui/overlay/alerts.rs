@@ -1,6 +1,7 @@
 //! Overlays of alerts: the list of rules, and the prompt for a new rule.
 
 use alerts::state::{Alert, AlertState};
+use alerts::watch;
 use model::row::Value;
 use ratatui::prelude::*;
 
@@ -25,11 +26,13 @@ pub(crate) fn on(state: &mut State, event: AlertEvent) {
         AlertEvent::Watched { watched, unwatched, continues } => {
             state.alerts.watch(watched, unwatched, continues);
         }
-        AlertEvent::Problem { text, rules } => {
+        AlertEvent::Watch(watch::Event::Problem { text, rules }) => {
             state.logs.log(Level::Warn, state.now, format!("alerts lack data: {text}"));
             state.alerts.set_problem(&rules, Some(&text));
         }
-        AlertEvent::Connected(rules) => state.alerts.set_problem(&rules, None),
+        AlertEvent::Watch(watch::Event::Connected(rules)) => {
+            state.alerts.set_problem(&rules, None);
+        }
         AlertEvent::Added => {
             state.notify(
                 "added the alert",
@@ -39,7 +42,7 @@ pub(crate) fn on(state: &mut State, event: AlertEvent) {
             state.effects.push(Effect::WatchRules(firing));
         }
         AlertEvent::Failed(failure) => state.notify_failure(&failure),
-        AlertEvent::Changed(alert) => on_alert(state, alert),
+        AlertEvent::Watch(watch::Event::Alert(alert)) => on_alert(state, alert),
     }
 }
 
@@ -159,17 +162,17 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: Opt
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use model::dataset::{Dataset, DatasetId};
-
     use super::*;
-    use crate::event::{DataEvent, DatasetSearch, DatasetsPage, Event};
-    use crate::harness::Harness;
+    use crate::event::{DataEvent, DatasetSearch, Event};
+    use crate::harness::{self, Harness};
+
+    fn watch_event(event: watch::Event) -> Event {
+        Event::Alerts(AlertEvent::Watch(event))
+    }
 
     fn alert(rule: &str, state: AlertState) -> Event {
         let text = "close of btcusd is 99, below 100".to_owned();
-        Event::Alerts(AlertEvent::Changed(Alert { rule: rule.to_owned(), state, text }))
+        watch_event(watch::Event::Alert(Alert { rule: rule.to_owned(), state, text }))
     }
 
     #[test]
@@ -188,12 +191,11 @@ mod tests {
         assert!(text.contains("▲ low") && text.contains("below 100"), "{text}");
 
         screen.press("@");
-        assert!(screen.text().contains("firing       low"), "{}", screen.text());
-        assert!(screen.text().contains("no service   elsewhere"), "{}", screen.text());
+        screen.shows(&["firing       low", "no service   elsewhere"]);
         screen.press("enter");
-        assert!(screen.text().contains("acknowledged low"), "{}", screen.text());
+        screen.shows(&["acknowledged low"]);
         screen.press("m");
-        assert!(screen.text().contains("muted        low"), "{}", screen.text());
+        screen.shows(&["muted        low"]);
         screen.take(alert("low", AlertState::Resolved));
         let effects = screen.take_effects();
         assert!(!effects.iter().any(|effect| matches!(effect, Effect::SendAlert(_))));
@@ -208,11 +210,11 @@ mod tests {
         screen.take(Event::Alerts(event));
         let text = "dataset btc has no column nope".to_owned();
         let rules = vec!["low".to_owned()];
-        screen.take(Event::Alerts(AlertEvent::Problem { text, rules: rules.clone() }));
+        screen.take(watch_event(watch::Event::Problem { text, rules: rules.clone() }));
         screen.press("@");
         screen
             .shows(&["! no data      low  dataset btc has no column nope", "● ok           other"]);
-        screen.take(Event::Alerts(AlertEvent::Connected(rules)));
+        screen.take(watch_event(watch::Event::Connected(rules)));
         screen.shows(&["● ok           low"]);
     }
 
@@ -242,17 +244,9 @@ mod tests {
     fn alert_rule_is_suggested_for_the_selection_and_added() {
         let mut screen = Harness::ready(160, 45);
         screen.press("3");
-        let dataset = Dataset {
-            id: DatasetId::new(1).unwrap(),
-            name: "a \"quoted\" name".to_owned(),
-            description: String::new(),
-            metadata: BTreeMap::new(),
-            created_at: screen.state.now,
-            updated_at: screen.state.now,
-        };
-        let page = DatasetsPage { n_datasets: Some(1), datasets: vec![dataset], has_more: false };
-        let event = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
-        screen.take(Event::Data(event));
+        let dataset = harness::dataset(1, "a \"quoted\" name", screen.state.now);
+        let result = Ok(harness::datasets(vec![dataset]));
+        screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result }));
         let keys = suggested(&mut screen, "W");
         assert_eq!(keys, r#"dataset = "a \"quoted\" name", silent_for = "2m""#);
         screen.press("enter");
@@ -261,6 +255,6 @@ mod tests {
         suggested(&mut screen, "1 W");
         screen.type_text("x");
         screen.press("enter");
-        assert!(screen.text().contains("the rule is invalid"), "{}", screen.text());
+        screen.shows(&["the rule is invalid"]);
     }
 }
