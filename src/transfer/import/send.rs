@@ -1,9 +1,10 @@
 //! Sends the rows of a file: reads ahead, sends several batches concurrently, and records their progress
 //! in order.
 
-use std::collections::HashMap;
-use std::mem;
-use std::sync::Arc;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::{Arc, mpsc as std_mpsc};
+use std::{mem, thread, vec};
 
 use anyhow::{Context as _, anyhow, bail};
 use client::datasets::Datasets;
@@ -44,6 +45,9 @@ const SKIP_HINT: &str = "\nhint: correct the row, describe its values with --tim
 /// Maximum size of rows that are sorted together: some million rows with a few numbers. In a longer
 /// file, rows of a later part that precede rows of an earlier part are stored as late rows.
 const SORT_BYTES: usize = 256 * 1024 * 1024;
+
+/// Number of rows that are sorted while the next rows are read.
+const RUN_ROWS: usize = 32 * 1024;
 
 /// Consecutive rows of a file, or of the sorted rows.
 struct Batch {
@@ -281,6 +285,49 @@ impl Batch {
 /// A row that was read, and its origin.
 type PendingRow = (Row, Origin);
 
+/// Sorted rows of a part of a file.
+struct SortedPart {
+    rows: MergedRuns,
+    /// True if the file ends with this part.
+    is_last: bool,
+}
+
+/// Rows of several sorted runs in ascending order. Among rows with equal timestamps, the rows of an
+/// earlier run are first.
+struct MergedRuns {
+    runs: Vec<vec::IntoIter<PendingRow>>,
+    /// Next timestamp of each run that has rows left, with the index of the run.
+    next: BinaryHeap<Reverse<(Timestamp, usize)>>,
+}
+
+impl MergedRuns {
+    fn new(runs: Vec<Vec<PendingRow>>) -> Self {
+        let runs: Vec<_> = runs.into_iter().map(Vec::into_iter).collect();
+        let mut merged = Self { next: BinaryHeap::with_capacity(runs.len()), runs };
+        for run_idx in 0..merged.runs.len() {
+            merged.push_next(run_idx);
+        }
+        merged
+    }
+
+    fn push_next(&mut self, run_idx: usize) {
+        if let Some((row, _)) = self.runs[run_idx].as_slice().first() {
+            self.next.push(Reverse((row.timestamp, run_idx)));
+        }
+    }
+}
+
+impl Iterator for MergedRuns {
+    type Item = PendingRow;
+
+    fn next(&mut self) -> Option<PendingRow> {
+        let Reverse((_, run_idx)) = self.next.pop()?;
+        let row = self.runs[run_idx].next();
+        self.push_next(run_idx);
+        row
+    }
+}
+
 /// Rows that were not sent yet.
 #[derive(Default)]
 struct Pending {
@@ -375,7 +422,7 @@ impl Reader {
         let (mut n_sorted, n_stored) = (0, self.at.n_sorted);
         self.is_sorted = true;
         loop {
-            let Some((rows, is_last)) = self.read_sorted(mem::take(&mut run))? else {
+            let Some(SortedPart { rows, is_last }) = self.read_sorted(mem::take(&mut run))? else {
                 return Ok(());
             };
             for (row, origin) in rows {
@@ -399,19 +446,28 @@ impl Reader {
         }
     }
 
-    /// Reads rows of up to [`SORT_BYTES`] after `rows`, and sorts all of them. Returns the rows, and true if
-    /// the file ends with them. Returns `None` if the import was stopped.
-    fn read_sorted(
-        &mut self,
-        mut rows: Vec<PendingRow>,
-    ) -> anyhow::Result<Option<(Vec<PendingRow>, bool)>> {
-        let mut n_bytes: usize = rows.iter().map(|(row, _)| row_bytes(row)).sum();
+    /// Reads and sorts rows of up to [`SORT_BYTES`] that begin with the rows of `run`. Another thread
+    /// sorts runs of rows while this thread reads the next run. Returns `None` if the import was
+    /// stopped.
+    fn read_sorted(&mut self, mut run: Vec<PendingRow>) -> anyhow::Result<Option<SortedPart>> {
+        let (to_sorter, runs) = std_mpsc::channel::<Vec<PendingRow>>();
+        // The sorts are stable, since of two rows with the same timestamp the later row must be stored.
+        let sorter = thread::spawn(move || {
+            let sorted = runs.into_iter().map(|mut run| {
+                run.sort_by_key(|(row, _)| row.timestamp);
+                // Sorting does not move the values of the rows. Their copies are next to each other in
+                // memory, in the order in which they are sent.
+                run.clone()
+            });
+            sorted.collect::<Vec<_>>()
+        });
+        let mut n_bytes: usize = run.iter().map(|(row, _)| row_bytes(row)).sum();
         let mut is_last = false;
         while n_bytes < SORT_BYTES && !is_last {
             match self.rows.next_row()? {
                 Some(Ok(row)) => {
                     n_bytes += row_bytes(&row.row);
-                    rows.push(pending_row(row));
+                    run.push(pending_row(row));
                 }
                 Some(Err(row)) if self.skips_bad => {
                     self.pending.bad.push(row);
@@ -422,10 +478,15 @@ impl Reader {
                 Some(Err(row)) => return Err(bad_row_error(&self.name, &row)),
                 None => is_last = true,
             }
+            if run.len() >= RUN_ROWS {
+                to_sorter.send(mem::take(&mut run))?;
+            }
         }
-        // The sort is stable, since of two rows with the same timestamp the later row must be stored.
-        rows.sort_by_key(|(row, _)| row.timestamp);
-        Ok(Some((rows, is_last)))
+        to_sorter.send(run)?;
+        drop(to_sorter);
+        let runs = sorter.join().map_err(|_| anyhow!("sorting panicked"))?;
+        let rows = MergedRuns::new(runs);
+        Ok(Some(SortedPart { rows, is_last }))
     }
 
     /// Sends the pending rows. Returns false if the import was stopped.
