@@ -119,7 +119,7 @@ pub(super) async fn give(
     let other = KeyId::new(other);
     // Rejects a number that is not in use, since another person's key can get it later.
     if !app.gate.keys().knows(other).await? {
-        return Err(OperationError::KEY_UNKNOWN.into());
+        return Err(OperationError::KEY_UNKNOWN);
     }
     let is_new = app.datasets.give_tag(key, &tag_name, other).await?;
     Ok(added_response(is_new, ["Tag given successfully", "Tag was already held"]))

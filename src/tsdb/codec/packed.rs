@@ -37,15 +37,13 @@ const EXCEPTIONS_MAX: usize = 255;
 /// Appends `numbers`.
 pub(super) fn put_packed(to: &mut Vec<u8>, numbers: &[u64]) {
     let low = numbers.iter().copied().min().unwrap_or_default();
-    let mut factor = 0;
-    for number in numbers {
-        factor = greatest_common_divisor(number - low, factor);
-        if factor == 1 {
-            break;
+    let mut quotients: Vec<u64> = numbers.iter().map(|number| number - low).collect();
+    let factor = common_divisor(&quotients);
+    if factor > 1 {
+        for quotient in &mut quotients {
+            *quotient /= factor;
         }
     }
-    let factor = factor.max(1);
-    let quotients: Vec<u64> = numbers.iter().map(|number| (number - low) / factor).collect();
     let step = median_step(&quotients);
     for number in [low, factor, step] {
         to.extend_from_slice(&number.to_le_bytes());
@@ -268,9 +266,17 @@ fn median_step(numbers: &[u64]) -> u64 {
     steps.select_nth_unstable(middle).1.cast_unsigned()
 }
 
-fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b > 0 {
-        (a, b) = (b, a % b);
+/// Returns the greatest common divisor of all numbers, or 1 if all of them are 0.
+fn common_divisor(numbers: &[u64]) -> u64 {
+    let mut divisor = 0;
+    for number in numbers {
+        let mut other = *number;
+        while other > 0 {
+            (divisor, other) = (other, divisor % other);
+        }
+        if divisor == 1 {
+            break;
+        }
     }
-    a
+    divisor.max(1)
 }
