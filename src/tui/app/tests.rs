@@ -16,10 +16,8 @@ fn failure() -> Failure {
 #[test]
 fn local_stack_is_started_if_no_profile_is_chosen() {
     let mut screen = Harness::starting(160, 45);
-    assert_eq!(
-        screen.take_effects(),
-        [Effect::StartLocal, Effect::LoadPresets, Effect::FindDetachedNodes]
-    );
+    let want = [Effect::StartLocal, Effect::LoadPresets, Effect::FindDetachedNodes];
+    assert_eq!(screen.take_effects(), want);
     screen.shows(&["starting"]);
 }
 
@@ -66,8 +64,7 @@ fn attached_screen_follows_the_stack_to_the_process_that_runs_it_next() {
 
 #[test]
 fn overview_requests_the_topics_once_a_minute_and_soon_after_a_failure() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("0");
+    let mut screen = Harness::after("0");
     screen.take(Event::Inference(InferenceEvent::Topics(Err(failure()))));
     screen.take_effects();
     screen.take(Event::TimerDue(Timer::Overview));
@@ -131,8 +128,7 @@ fn ctrl_r_runs_the_filled_form() {
     screen.take_effects();
     screen.press("e");
     assert_eq!(screen.state.execute.form.text(FormField::Method), "hello.wasm");
-    screen.press("ctrl-r");
-    let asked = screen.take_effects();
+    let asked = screen.effects_of("ctrl-r");
     let Some(Effect::Execute(id, order)) = asked.last() else { panic!("{asked:?}") };
     let request = &order.request;
     assert!(order.is_followed, "the head lists its nodes");
@@ -147,9 +143,7 @@ fn ctrl_r_runs_the_filled_form() {
 
 #[test]
 fn invalid_form_is_not_sent_and_shows_its_errors() {
-    let mut screen = Harness::ready(160, 45);
-    screen.take_effects();
-    screen.press("e tab ctrl-u");
+    let mut screen = Harness::after("e tab ctrl-u");
     screen.type_text("not a cid");
     assert_eq!(screen.effects_of("ctrl-r"), []);
     screen.shows(&["not a content id (CID)"]);
@@ -158,8 +152,7 @@ fn invalid_form_is_not_sent_and_shows_its_errors() {
 
 #[test]
 fn request_for_more_nodes_than_known_is_sent_with_a_warning() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e tab tab tab ctrl-u");
+    let mut screen = Harness::after("e tab tab tab ctrl-u");
     screen.type_text("4");
     screen.press("tab");
     screen.shows(&["only 3 workers known"]);
@@ -172,19 +165,8 @@ fn request_for_more_nodes_than_known_is_sent_with_a_warning() {
 }
 
 #[test]
-fn letter_keys_edit_the_form_until_escape_leaves_it() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e tab tab tab tab");
-    screen.type_text("q1?");
-    assert_eq!(screen.state.execute.form.text(FormField::Subgroup), "q1?");
-    screen.press("esc 1");
-    assert_eq!(screen.state.screen, Screen::Cluster);
-}
-
-#[test]
 fn arrow_keys_select_known_values_in_a_form_field() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e down");
+    let mut screen = Harness::after("e down");
     assert_eq!(screen.state.execute.form.text(FormField::Method), "mean.wasm");
     screen.press("tab tab tab tab down");
     assert_eq!(screen.state.execute.form.text(FormField::Subgroup), "gpu");
@@ -200,8 +182,7 @@ fn run_without_head_fails_with_advice() {
     screen.type_text(FUNCTION_ID);
     screen.press("tab");
     screen.type_text("hello.wasm");
-    screen.press("ctrl-r");
-    assert_eq!(screen.take_effects(), []);
+    assert_eq!(screen.effects_of("ctrl-r"), []);
     screen.shows(&["still starting"]);
 }
 
@@ -233,16 +214,14 @@ fn quitting_asks_for_confirmation_only_while_a_run_is_waiting() {
     screen.press("e ctrl-r");
     assert_eq!(screen.effects_of("q"), []);
     screen.shows(&["1 run is still waiting"]);
-    screen.press("n q y");
-    assert_eq!(screen.take_effects(), [Effect::Quit]);
+    assert_eq!(screen.effects_of("n q y"), [Effect::Quit]);
     let mut screen = Harness::ready(160, 45);
     assert_eq!(screen.effects_of("q"), [Effect::Quit]);
 }
 
 #[test]
 fn sigterm_exits_without_a_question() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-r");
+    let mut screen = Harness::after("e ctrl-r");
     screen.take_effects();
     screen.take(Event::Terminate);
     assert_eq!(screen.take_effects(), [Effect::Quit]);
@@ -250,8 +229,7 @@ fn sigterm_exits_without_a_question() {
 
 #[test]
 fn pressed_key_that_does_not_continue_a_key_sequence_performs_its_own_action() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("g 5");
+    let mut screen = Harness::after("g 5");
     assert_eq!((screen.state.screen, screen.state.pending.len()), (Screen::Logs, 0));
     screen.press("g");
     screen.shows(&["g …"]);
@@ -259,8 +237,7 @@ fn pressed_key_that_does_not_continue_a_key_sequence_performs_its_own_action() {
 
 #[test]
 fn selected_node_stays_selected_when_the_list_changes() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("down down");
+    let mut screen = Harness::after("down down");
     let selected = screen.state.cluster.node.clone();
     let mut nodes = harness::nodes();
     nodes.remove(1);
@@ -272,8 +249,7 @@ fn selected_node_stays_selected_when_the_list_changes() {
 
 #[test]
 fn filter_is_typed_confirmed_and_cleared() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("/");
+    let mut screen = Harness::after("/");
     screen.type_text("gpu");
     screen.press("enter");
     assert_eq!(screen.state.cluster.nodes(screen.state.cluster_context()).len(), 2);
@@ -306,8 +282,7 @@ fn failed_start_is_shown_despite_a_later_progress_report() {
 
 #[test]
 fn notices_disappear_after_a_while() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("5");
+    let mut screen = Harness::after("5");
     screen.take(Event::LocalFailed(failure()));
     screen.shows(&["connection refused"]);
     assert!(
@@ -316,14 +291,6 @@ fn notices_disappear_after_a_while() {
     screen.pass(Duration::from_secs(11));
     screen.take(Event::TimerDue(Timer::Notice));
     assert!(screen.state.notices.iter().next().is_none());
-}
-
-#[test]
-fn exit_code_of_a_process_is_shown_in_the_table() {
-    let mut screen = Harness::ready(160, 45);
-    let exited = LocalEvent::Exited { process: "worker-1".to_owned(), code: Some(1) };
-    screen.take(Event::Local(exited));
-    screen.shows(&["exit 1"]);
 }
 
 #[test]
@@ -354,8 +321,7 @@ fn redraw_after_a_key_is_more_urgent_than_after_a_response() {
 
 #[test]
 fn rows_of_a_sparkline_are_drawn_with_less_urgency_than_rows_of_the_chart() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("3");
+    let mut screen = Harness::after("3");
     let [charted, listed] = [1, 2].map(|id| model::dataset::DatasetId::new(id).unwrap());
     screen.state.data.selected = Some(charted);
     for (dataset, urgency) in [(listed, Dirty::Poll), (charted, Dirty::Data)] {
@@ -369,8 +335,7 @@ fn rows_of_a_sparkline_are_drawn_with_less_urgency_than_rows_of_the_chart() {
 
 #[test]
 fn header_shows_live_only_while_a_stream_is_open() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("3");
+    let mut screen = Harness::after("3");
     let dataset = model::dataset::DatasetId::new(1).unwrap();
     let page = harness::datasets(vec![harness::dataset(1, "cpu", screen.state.now)]);
     screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) }));
@@ -441,8 +406,7 @@ fn click_on_a_column_title_sorts_the_nodes() {
 #[test]
 fn dividers_of_every_screen_can_be_dragged() {
     for key in ["0", "1", "2", "3", "4"] {
-        let mut screen = Harness::ready(160, 45);
-        screen.run_split();
+        let mut screen = Harness::split((160, 45));
         screen.press(&format!("esc {key}"));
         let hits = screen.hits();
         let x = (0..160).find(|x| hits.divider_at(*x, 20) == Some(Divider::Columns)).unwrap();
@@ -461,8 +425,7 @@ fn dividers_of_every_screen_can_be_dragged() {
 
 #[test]
 fn click_chooses_an_output_of_a_result() {
-    let mut screen = Harness::ready(160, 45);
-    screen.run_split();
+    let mut screen = Harness::split((160, 45));
     let shown = screen.text();
     let (row, line) = shown.lines().enumerate().find(|(_, it)| it.contains("stderr")).unwrap();
     let column = line.split("stderr").next().unwrap().chars().count();

@@ -222,10 +222,8 @@ async fn stack_that_fails_to_start_is_reported() {
     let mut rig = rig();
     rig.runner.perform(Effect::StartLocal);
     let Event::LocalFailed(failure) = rig.next().await else { panic!("a failure") };
-    assert_eq!(
-        (failure.what.as_str(), failure.why.as_str()),
-        ("start the head", "no port is free")
-    );
+    let want = ("start the head", "no port is free");
+    assert_eq!((failure.what.as_str(), failure.why.as_str()), want);
     let first = rig.local_inbox.recv().await;
     assert_eq!(first, Some(LocalEvent::Starting { what: "head".to_owned() }));
 }

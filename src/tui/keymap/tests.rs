@@ -222,8 +222,7 @@ fn every_key_of_the_table_can_be_read_from_a_file() {
 
 #[test]
 fn typing_a_jump_label_clicks_its_target() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press(";");
+    let mut screen = Harness::after(";");
     let labels = screen.hits().labels();
     let row = crate::event::Target::Row { pane: 0, row: 2 };
     let (label, ..) = labels.iter().find(|(_, _, target)| *target == row).unwrap();

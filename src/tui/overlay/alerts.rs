@@ -242,8 +242,7 @@ mod tests {
 
     #[test]
     fn alert_rule_is_suggested_for_the_selection_and_added() {
-        let mut screen = Harness::ready(160, 45);
-        screen.press("3");
+        let mut screen = Harness::after("3");
         let dataset = harness::dataset(1, "a \"quoted\" name", screen.state.now);
         let result = Ok(harness::datasets(vec![dataset]));
         screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result }));

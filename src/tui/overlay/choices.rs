@@ -212,8 +212,7 @@ mod tests {
 
     #[test]
     fn all_columns_of_a_table_except_one_can_be_hidden() {
-        let mut screen = Harness::ready(160, 45);
-        screen.run_split();
+        let mut screen = Harness::split((160, 45));
         for keys in ["1", "1 L", "1 H J", "3", "4", "4 L J J J"] {
             screen.press(&format!("esc {keys}"));
             let Some((table, titles)) = focused_table(&screen.state) else { panic!("{keys}") };

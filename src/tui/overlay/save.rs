@@ -127,8 +127,7 @@ mod tests {
 
     #[test]
     fn visible_log_lines_are_saved_to_the_named_file() {
-        let mut screen = Harness::ready(160, 45);
-        screen.press("5 /");
+        let mut screen = Harness::after("5 /");
         screen.type_text("lost");
         screen.press("enter & x");
         screen.shows(&["logs.csv"]);

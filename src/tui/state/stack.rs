@@ -287,16 +287,12 @@ mod tests {
         let exited = LocalEvent::Exited { process: "worker-4".to_owned(), code: Some(0) };
         stack.on(&exited, at(2));
         let [process] = stack.processes().try_into().unwrap();
-        assert_eq!(
-            (process.status.exited, process.status.usage, process.status.is_stopping),
-            (Some(Exit { code: Some(0) }), None, true)
-        );
+        let want = (Some(Exit { code: Some(0) }), None, true);
+        assert_eq!((process.status.exited, process.status.usage, process.status.is_stopping), want);
         stack.on(&LocalEvent::Node(node(8)), at(3));
         let [process] = stack.processes().try_into().unwrap();
-        assert_eq!(
-            (process.status.exited, process.pid, process.status.since),
-            (None, 8, Some(at(3)))
-        );
+        let want = (None, 8, Some(at(3)));
+        assert_eq!((process.status.exited, process.pid, process.status.since), want);
         stack.on(&exited, at(4));
         stack.forget("worker-4");
         assert_eq!(stack.processes(), []);

@@ -52,6 +52,14 @@ fn check_state(name: &str, screen: &Harness) {
     check_text(name, &lines[1..lines.len() - 1].join("\n"));
 }
 
+/// Presses keys. After each step, compares the screen with a snapshot.
+#[track_caller]
+fn check_steps(screen: &mut Harness, steps: &[(&str, &str)]) {
+    for (keys, name) in steps {
+        screen.press(keys);
+        check_state(name, screen);
+    }
+}
 #[test]
 fn first_frame_names_the_services_being_started() {
     check_state("cluster-starting", &Harness::starting(160, 45));
@@ -63,12 +71,8 @@ fn cluster_screen_is_drawn() {
         let screen = Harness::quiet((width, height));
         check("cluster-ready", &screen);
     }
-    let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
-    screen.run_split();
-    screen.press("1");
-    check_state("cluster-run", &screen);
-    screen.press("d");
-    check_state("cluster-diff", &screen);
+    let mut screen = Harness::split(STATE_SIZE);
+    check_steps(&mut screen, &[("1", "cluster-run"), ("d", "cluster-diff")]);
 }
 
 #[test]
@@ -92,17 +96,14 @@ fn cluster_screen_with_many_nodes_is_drawn() {
     let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     screen.take(Event::Nodes(screen.head(), Ok(harness::many_nodes()), Duration::from_millis(12)));
     screen.state.notices.clear();
-    screen.press("down A");
-    check_state("cluster-approve", &screen);
-    screen.press("n b b home c");
-    check_state("cluster-cordon-group", &screen);
+    let steps = [("down A", "cluster-approve"), ("n b b home c", "cluster-cordon-group")];
+    check_steps(&mut screen, &steps);
 }
 
 #[test]
 fn execute_screen_is_drawn() {
     for (width, height) in SIZES {
-        let mut screen = Harness::ready(width, height);
-        screen.run_split();
+        let mut screen = Harness::split((width, height));
         screen.state.notices.clear();
         check("execute-done", &screen);
     }
@@ -172,12 +173,8 @@ fn local_processes_and_the_node_form_are_drawn() {
     let exited = LocalEvent::Exited { process: "worker-3".to_owned(), code: Some(1) };
     screen.take(Event::Local(exited));
     screen.state.notices.clear();
-    screen.press("tab tab tab down");
-    check_state("cluster-processes", &screen);
-    screen.press("a");
-    check_state("cluster-adding", &screen);
-    screen.press("esc D");
-    check_state("cluster-stop", &screen);
+    let listed = ("tab tab tab down", "cluster-processes");
+    check_steps(&mut screen, &[listed, ("a", "cluster-adding"), ("esc D", "cluster-stop")]);
 }
 
 #[test]
@@ -185,10 +182,8 @@ fn presets_and_the_list_of_functions_are_drawn() {
     let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     screen.press("e ctrl-s enter");
     screen.state.notices.clear();
-    screen.press("ctrl-o");
-    check_state("execute-presets", &screen);
-    screen.press("esc down");
-    check_state("execute-functions", &screen);
+    let steps = [("ctrl-o", "execute-presets"), ("esc down", "execute-functions")];
+    check_steps(&mut screen, &steps);
 }
 
 #[test]
@@ -199,42 +194,33 @@ fn logs_screen_is_drawn() {
         check("logs", &screen);
     }
     let mut screen = Harness::quiet(STATE_SIZE);
-    screen.press("5 /");
-    screen.type_text("roll");
-    screen.press("enter w");
-    check_state("logs-searched", &screen);
-    screen.press("&");
-    check_state("logs-filtered", &screen);
-    screen.press("enter");
-    check_state("logs-fields", &screen);
-    screen.press("esc /");
-    screen.type_text(" nowhere");
-    check_state("logs-none", &screen);
+    let steps = [
+        ("5 / r o l l enter w", "logs-searched"),
+        ("&", "logs-filtered"),
+        ("enter", "logs-fields"),
+        ("esc / space n o w h e r e", "logs-none"),
+    ];
+    check_steps(&mut screen, &steps);
 }
 
 #[test]
 fn overlays_are_drawn() {
     let mut screen = Harness::quiet(STATE_SIZE);
-    screen.press(":");
-    screen.type_text("res");
-    check_state("palette", &screen);
-    screen.press("esc T down");
-    check_state("themes", &screen);
-    screen.press("esc Y");
-    check_state("copy-as", &screen);
-    screen.press("esc !");
-    check_state("notices", &screen);
-    screen.press("esc ?");
-    check_state("help", &screen);
-    screen.type_text("pane");
-    check_state("help-filtered", &screen);
+    let steps = [
+        (": r e s", "palette"),
+        ("esc T down", "themes"),
+        ("esc Y", "copy-as"),
+        ("esc !", "notices"),
+        ("esc ?", "help"),
+        ("p a n e", "help-filtered"),
+    ];
+    check_steps(&mut screen, &steps);
 }
 
 #[test]
 fn overview_screen_is_drawn() {
     for (width, height) in SIZES {
-        let mut screen = Harness::ready(width, height);
-        screen.run_split();
+        let mut screen = Harness::split((width, height));
         screen.state.notices.clear();
         screen.press("0 down");
         check("overview", &screen);
@@ -263,8 +249,7 @@ fn profiles_and_the_key_form_are_drawn() {
 
 #[test]
 fn click_closes_an_overlay_or_confirms_its_row() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press(":");
+    let mut screen = Harness::after(":");
     let theme = Theme::new(theme::Name::Dark, theme::depth::Depth::TrueColor);
     let area = Rect::new(0, 0, 160, 45);
     let hits = draw(area, &mut Buffer::empty(area), &screen.state, &theme);
@@ -293,22 +278,8 @@ fn too_small_terminal_shows_the_required_size() {
 }
 
 #[test]
-fn header_marks_the_current_screen_with_a_color() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("5");
-    let theme = Theme::new(theme::Name::Dark, theme::depth::Depth::TrueColor);
-    let buffer = screen.drawn(theme::Name::Dark);
-    let tagged: String = (0..160)
-        .filter(|x| buffer[(*x, 0)].bg == theme.focus.fg.unwrap())
-        .map(|x| buffer[(x, 0)].symbol().to_owned())
-        .collect();
-    assert_eq!(tagged, " 5 Logs ");
-}
-
-#[test]
 fn no_color_variable_disables_colors() {
-    let mut screen = Harness::ready(160, 45);
-    screen.run_split();
+    let mut screen = Harness::split((160, 45));
     for keys in ["1", "2", "3", "4", "5", "?"] {
         screen.press(keys);
         let buffer = screen.drawn(theme::Name::Mono);
@@ -336,8 +307,7 @@ fn selected_row_is_drawn_in_reverse_if_there_are_few_colors() {
 
 #[test]
 fn pane_of_the_overview_can_be_zoomed() {
-    let mut screen = Harness::ready(160, 45);
-    screen.run_split();
+    let mut screen = Harness::split((160, 45));
     screen.press("0 z");
     screen.shows(&["─ Runs ─"]);
     screen.hides(&["─ Cluster ─"]);

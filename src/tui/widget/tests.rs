@@ -240,10 +240,8 @@ fn sparkline_draws_zero_as_a_line_and_can_share_its_scale_with_other_sparklines(
 
 #[test]
 fn values_more_than_three_median_deviations_away_are_outliers() {
-    assert_eq!(
-        stats::outliers(&[1.0, 2.0, 3.0, 4.0, 99.0, f64::NAN]),
-        [false, false, false, false, true, false]
-    );
+    let want = [false, false, false, false, true, false];
+    assert_eq!(stats::outliers(&[1.0, 2.0, 3.0, 4.0, 99.0, f64::NAN]), want);
     assert_eq!(stats::outliers(&[5.0, 5.0, 5.0, 6.0]), [false; 4]);
 }
 

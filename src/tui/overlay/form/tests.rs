@@ -52,6 +52,14 @@ fn open_form(screen: &mut Harness, key: &str, settings: Option<Box<TopicSettings
     assert!(matches!(screen.state.overlays.last(), Some(Overlay::Form(_))), "{}", screen.text());
 }
 
+/// Returns the Data screen with the form that `key` opens.
+#[track_caller]
+fn data_form(size: (u16, u16), key: &str) -> Harness {
+    let mut screen = data_screen(size);
+    open_form(&mut screen, key, None);
+    screen
+}
+
 /// Types each text into a field of the form, in order. The first field has focus.
 fn fill(screen: &mut Harness, texts: &[&str]) {
     for text in texts {
@@ -71,8 +79,7 @@ fn submitted(screen: &mut Harness) -> Change {
 
 #[test]
 fn refused_dataset_stays_in_the_form_until_it_is_created() {
-    let mut screen = data_screen((80, 24));
-    open_form(&mut screen, "a", None);
+    let mut screen = data_form((80, 24), "a");
     assert!(screen.effects_of("enter").is_empty());
     screen.shows(&["the name is missing"]);
     fill(&mut screen, &["cpu", "a load", "load, cores:integer", "public", "90", "2GB"]);
@@ -107,8 +114,7 @@ fn refused_dataset_stays_in_the_form_until_it_is_created() {
 
 #[test]
 fn invalid_field_gets_the_focus_and_its_problem_is_shown() {
-    let mut screen = data_screen((60, 20));
-    open_form(&mut screen, "a", None);
+    let mut screen = data_form((60, 20), "a");
     fill(&mut screen, &["cpu", "", "load:number"]);
     assert!(screen.effects_of("enter").is_empty());
     insta::assert_snapshot!("create_dataset_60x20", screen.text());
@@ -118,8 +124,7 @@ fn invalid_field_gets_the_focus_and_its_problem_is_shown() {
 
 #[test]
 fn edit_of_a_dataset_requests_only_what_differs() {
-    let mut screen = data_screen((100, 40));
-    open_form(&mut screen, "E", None);
+    let mut screen = data_form((100, 40), "E");
     let texts =
         ["prices", "daily", "public, new", "open, volume:integer", "open = close", "closed"];
     fill(&mut screen, &texts);
@@ -159,8 +164,7 @@ fn edit_of_a_dataset_requests_only_what_differs() {
 
 #[test]
 fn dataset_is_deleted_only_after_its_name_was_typed() {
-    let mut screen = data_screen((80, 24));
-    open_form(&mut screen, "D", None);
+    let mut screen = data_form((80, 24), "D");
     fill(&mut screen, &["price"]);
     assert!(screen.effects_of("enter").is_empty());
     screen.shows(&["dataset 1, prices, with all its rows, for good", "not prices"]);
@@ -187,6 +191,9 @@ fn forbidden_action_is_refused_before_a_form_opens() {
     let why = Failure::new("edit", "the API key does not own the dataset", "");
     screen.take(Event::Prepared(*preparation, Err(why)));
     screen.shows(&["the API key does not own the dataset"]);
+    screen.state.data.selected = Some(id(2));
+    screen.take(Event::Prepared(*preparation, Ok(Prepared::default())));
+    assert_eq!(screen.state.overlays.len(), 0, "another dataset was selected");
     screen.state.services.addresses.api_key = None;
     for key in ["a", "E", "D", "I"] {
         assert_eq!(screen.effects_of(key), []);
@@ -196,22 +203,13 @@ fn forbidden_action_is_refused_before_a_form_opens() {
 }
 
 #[test]
-fn form_does_not_open_after_another_dataset_was_selected() {
-    let mut screen = data_screen((80, 24));
-    let effects = screen.effects_of("D");
-    let [Effect::Prepare(preparation)] = effects.as_slice() else { panic!("{effects:?}") };
-    screen.state.data.selected = Some(id(2));
-    screen.take(Event::Prepared(*preparation, Ok(Prepared::default())));
-    assert_eq!(screen.state.overlays.len(), 0);
-}
-
-#[test]
 fn import_shows_its_progress_and_its_report_or_is_cancelled() {
-    let mut screen = data_screen((80, 24));
-    open_form(&mut screen, "I", None);
+    let mut screen = data_form((80, 24), "I");
     screen.shows(&["prices"]);
     screen.take(Event::Paste("data/prices.csv".to_owned()));
     let change = submitted(&mut screen);
+    let Change::Import { dataset, .. } = &change else { panic!("an import") };
+    assert_eq!(dataset.as_deref(), Some("1"), "the suggested dataset is named by its id");
     screen.take(Event::Importing("12.5 k rows · 1.0 MB of 4.0 MB · 25 %".to_owned()));
     insta::assert_snapshot!("importing_80x24", screen.text());
     assert_eq!(screen.effects_of("esc"), [Effect::DropChange(change.clone())]);
@@ -226,8 +224,7 @@ fn import_shows_its_progress_and_its_report_or_is_cancelled() {
 
 #[test]
 fn fields_and_buttons_of_a_form_can_be_clicked() {
-    let mut screen = data_screen((80, 24));
-    open_form(&mut screen, "a", None);
+    let mut screen = data_form((80, 24), "a");
     let row = Target::Row { pane: 0, row: 3 };
     let hits = screen.hits();
     let place = |target: Target| hits.labels().into_iter().find(|(.., it)| *it == target);
@@ -258,7 +255,9 @@ fn topic_of_a_direction_is_created_with_its_labels() {
     let mut screen = inference_screen((80, 24));
     open_form(&mut screen, "a", None);
     fill(&mut screen, &["BTC up or down", "btcusd", "close", "5m", "20"]);
-    screen.press("up tab");
+    screen.press("up");
+    assert!(screen.effects_of("enter").is_empty());
+    screen.shows(&["a direction needs this change"]);
     fill(&mut screen, &["0.001"]);
     screen.press("down");
     insta::assert_snapshot!("create_topic_80x24", screen.text());
@@ -372,8 +371,7 @@ fn new_key_is_shown_once_and_can_be_copied() {
 
 #[test]
 fn form_for_one_service_is_dropped_when_the_address_of_a_service_changes() {
-    let mut screen = data_screen((80, 24));
-    open_form(&mut screen, "D", None);
+    let mut screen = data_form((80, 24), "D");
     let mut addresses = screen.state.services.addresses.clone();
     connect(&mut screen.state, &addresses);
     assert_eq!(screen.state.overlays.len(), 1, "the services are the same");
@@ -384,8 +382,7 @@ fn form_for_one_service_is_dropped_when_the_address_of_a_service_changes() {
 
 #[test]
 fn shorter_retention_of_a_dataset_must_be_confirmed() {
-    let mut screen = data_screen((100, 40));
-    open_form(&mut screen, "E", None);
+    let mut screen = data_form((100, 40), "E");
     screen.press("shift-tab shift-tab");
     fill(&mut screen, &["+90"]);
     submitted(&mut screen);
@@ -399,8 +396,7 @@ fn shorter_retention_of_a_dataset_must_be_confirmed() {
 
 #[test]
 fn response_reaches_a_form_below_the_help() {
-    let mut screen = data_screen((80, 24));
-    open_form(&mut screen, "a", None);
+    let mut screen = data_form((80, 24), "a");
     fill(&mut screen, &["cpu"]);
     let change = submitted(&mut screen);
     screen.shows(&["also after this form is closed", "Close"]);
@@ -462,28 +458,8 @@ fn new_epoch_length_and_loss_of_a_topic_drop_what_follows_from_the_old_ones() {
 }
 
 #[test]
-fn direction_without_its_change_is_not_sent() {
-    let mut screen = inference_screen((80, 24));
-    open_form(&mut screen, "a", None);
-    fill(&mut screen, &["BTC up or down", "btcusd", "close", "5m", "20"]);
-    screen.press("up");
-    assert!(screen.effects_of("enter").is_empty());
-    screen.shows(&["a direction needs this change"]);
-}
-
-#[test]
-fn import_into_the_suggested_dataset_names_its_id() {
-    let mut screen = data_screen((80, 24));
-    open_form(&mut screen, "I", None);
-    screen.take(Event::Paste("prices.csv".to_owned()));
-    let Change::Import { dataset, .. } = submitted(&mut screen) else { panic!("an import") };
-    assert_eq!(dataset.as_deref(), Some("1"));
-}
-
-#[test]
 fn form_does_not_act_on_keys_while_the_terminal_is_too_small() {
-    let mut screen = data_screen((80, 24));
-    open_form(&mut screen, "a", None);
+    let mut screen = data_form((80, 24), "a");
     fill(&mut screen, &["cpu"]);
     screen.take(Event::Resized { width: 50, height: 10 });
     assert_eq!(screen.effects_of("enter"), []);

@@ -7,8 +7,7 @@ use crate::theme::Name;
 
 #[track_caller]
 fn check(typed: &str, want: &str) {
-    let mut screen = Harness::ready(160, 45);
-    screen.run_split();
+    let mut screen = Harness::split((160, 45));
     screen.press("esc ctrl-p");
     screen.take(Event::Paste(typed.to_owned()));
     let Some(Overlay::Palette(palette)) = screen.state.overlays.last() else {
@@ -58,8 +57,7 @@ fn every_action_except_movement_is_in_the_palette() {
 
 #[test]
 fn choosing_a_palette_entry_performs_its_action() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press(":");
+    let mut screen = Harness::after(":");
     screen.type_text("logs");
     screen.press("enter");
     assert_eq!(screen.state.screen, Screen::Logs);

@@ -43,8 +43,7 @@ fn connect() -> Effect {
 #[test]
 fn choosing_a_profile_connects_to_its_services() {
     let mut screen = screen();
-    screen.press("P down enter");
-    assert_eq!(screen.take_effects(), [Effect::OpenProfile("far".to_owned())]);
+    assert_eq!(screen.effects_of("P down enter"), [Effect::OpenProfile("far".to_owned())]);
     screen.take(opened(Some(KeyPlace::Keyring)));
     assert_eq!(screen.take_effects().first(), Some(&Effect::Connect(far())));
     assert_eq!(screen.state.profiles.current.as_deref(), Some("far"));
@@ -80,12 +79,10 @@ fn entered_key_is_checked_stored_and_used() {
     screen.take_effects();
     screen.press("P e");
     screen.take(Event::Paste("UP-short".to_owned()));
-    screen.press("enter");
-    assert_eq!(screen.take_effects(), [], "that is no key");
+    assert_eq!(screen.effects_of("enter"), [], "that is no key");
     screen.press("ctrl-u");
     screen.take(Event::Paste(KEY.to_owned()));
-    screen.press("enter enter");
-    assert_eq!(screen.take_effects(), [keep("far")], "and once only");
+    assert_eq!(screen.effects_of("enter enter"), [keep("far")], "and once only");
     assert!(!format!("{:?}", screen.state.overlays).contains("0011"));
     screen.take(kept("far"));
     assert_eq!(screen.take_effects().first(), Some(&connect()));
@@ -126,8 +123,7 @@ fn api_key_entered_for_addresses_from_flags_is_stored_and_used() {
     let mut screen = refused_screen();
     screen.press("P");
     screen.type_text(KEY);
-    screen.press("enter");
-    assert_eq!(screen.take_effects(), [keep(NO_PROFILE)]);
+    assert_eq!(screen.effects_of("enter"), [keep(NO_PROFILE)]);
     screen.take(kept(NO_PROFILE));
     assert_eq!(screen.take_effects().first(), Some(&connect()));
 }
@@ -154,8 +150,7 @@ fn api_key_entered_for_addresses_from_flags_is_not_used_for_the_local_stack() {
     screen.state.profiles.given = Some(far());
     screen.press("P down e");
     screen.type_text(KEY);
-    screen.press("enter");
-    assert_eq!(screen.take_effects(), [keep(NO_PROFILE)]);
+    assert_eq!(screen.effects_of("enter"), [keep(NO_PROFILE)]);
     screen.take(kept(NO_PROFILE));
     assert!(!screen.take_effects().iter().any(|it| matches!(it, Effect::Connect(_))));
 }

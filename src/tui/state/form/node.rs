@@ -199,8 +199,7 @@ mod tests {
             ("attributes", "zone=a,gpu", "`gpu` is not NAME=VALUE"),
             ("attributes", "zone!=a", "`zone!=a` is not NAME=VALUE"),
         ] {
-            let mut screen = Harness::ready(160, 45);
-            screen.press("1 a");
+            let mut screen = Harness::after("1 a");
             let Some(Overlay::Form(form)) = screen.state.overlays.last_mut() else { panic!() };
             set(form, label, text);
             screen.take_effects();

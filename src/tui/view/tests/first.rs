@@ -33,8 +33,7 @@ fn first_screen_contains_advice_and_is_not_half_empty() {
             assert!(!is_ready || share < 0.35, "{share:.2} of the rows are empty:\n{shown}");
         }
     }
-    let mut screen = Harness::ready(160, 45);
-    screen.run_split();
+    let mut screen = Harness::split((160, 45));
     screen.press("1");
     assert!(!screen.text().contains("Start here"), "after a run, its results are shown instead");
 }
@@ -63,8 +62,7 @@ fn first_steps_are_shown_on_the_smallest_screens() {
 
 #[test]
 fn topic_in_its_first_open_epoch_is_not_shown_as_failed() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("0");
+    let mut screen = Harness::after("0");
     let list =
         |last_nonce| Event::Inference(InferenceEvent::Topics(Ok(harness::topics(last_nonce))));
     screen.take(list(None));
@@ -93,8 +91,7 @@ fn topic_in_its_first_open_epoch_is_not_shown_as_failed() {
 
 #[test]
 fn outcome_of_a_run_is_the_same_on_all_screens() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-r 3");
+    let mut screen = Harness::after("e ctrl-r 3");
     let id = screen.state.runs.newest().unwrap().id;
     screen.press("esc 3");
     screen.take(Event::Executed(id, Ok(Box::new(harness::split_response()))));
@@ -110,8 +107,7 @@ fn outcome_of_a_run_is_the_same_on_all_screens() {
 
 #[test]
 fn unknown_method_shows_the_methods_that_the_head_lists() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e tab tab ctrl-u");
+    let mut screen = Harness::after("e tab tab ctrl-u");
     screen.type_text("nope.wasm");
     screen.press("tab");
     screen.shows(&["└ the head lists divide.wasm, hello.wasm,"]);
@@ -119,8 +115,7 @@ fn unknown_method_shows_the_methods_that_the_head_lists() {
 
 #[test]
 fn changed_poll_interval_is_reported() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("4 +");
+    let screen = Harness::after("4 +");
     let notice = screen.state.notices.past().next().unwrap();
     assert!(notice.text.starts_with("topics are read every "), "{}", notice.text);
 }
@@ -138,8 +133,7 @@ fn help_explains_the_symbols() {
 
 #[test]
 fn execute_screen_focuses_the_form_without_editing_it() {
-    let mut screen = Harness::ready(160, 45);
-    screen.run_split();
+    let mut screen = Harness::split((160, 45));
     let before = screen.state.execute.form.preview();
     screen.press("1 2");
     assert_eq!(screen.state.execute.focus, Pane::Form);
@@ -179,8 +173,7 @@ fn middle(screen: &Harness) -> Vec<String> {
 #[test]
 fn notice_does_not_cover_panes() {
     for (width, height) in [(160, 45), (80, 24)] {
-        let mut screen = Harness::ready(width, height);
-        screen.run_split();
+        let mut screen = Harness::split((width, height));
         screen.state.notices.clear();
         let before = middle(&screen);
         screen.state.notify("preset \"mean x3\" saved", String::new());
@@ -225,8 +218,7 @@ fn check_hint(screen: &Harness, words: &str, is_shown: bool) {
 
 #[test]
 fn hints_in_the_footer_name_all_keys_and_depend_on_the_mode() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("3");
+    let mut screen = Harness::after("3");
     check_hint(&screen, ", . resolution", true);
     check_hint(&screen, "+ - zoom in/out", true);
     screen.press("#");

@@ -85,6 +85,20 @@ impl Harness {
         screen
     }
 
+    /// Returns a screen of 160 by 45 cells like [`Self::ready`], after these keys are pressed.
+    pub(crate) fn after(keys: &str) -> Self {
+        let mut screen = Self::ready(160, 45);
+        screen.press(keys);
+        screen
+    }
+
+    /// Returns a screen like [`Self::ready`], after [`Self::run_split`].
+    pub(crate) fn split((width, height): (u16, u16)) -> Self {
+        let mut screen = Self::ready(width, height);
+        screen.run_split();
+        screen
+    }
+
     /// Returns the first head.
     pub(crate) fn head(&self) -> HeadId {
         self.head_at(0)

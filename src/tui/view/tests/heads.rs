@@ -100,9 +100,8 @@ fn decision_is_sent_to_each_head_that_sees_the_node() {
     };
     let heads = [0, 1].map(|idx| screen.head_at(idx));
     let asked = |peer, cordoned| heads.map(|head| Effect::ChangeNode(head, change(peer, cordoned)));
-    screen.press("down down down c y");
     assert_eq!(
-        screen.take_effects(),
+        screen.effects_of("down down down c y"),
         asked(PEERS[2], true),
         "even though one head has cordoned it"
     );
@@ -127,8 +126,7 @@ fn run_is_sent_to_the_first_head_that_responds() {
     assert!(screen.take_effects().contains(&Effect::LoadFunctions(heads[1])));
     screen.press("e ctrl-u");
     screen.type_text(harness::FUNCTION_ID);
-    screen.press("tab tab a . w a s m ctrl-r");
-    let asked = screen.take_effects();
+    let asked = screen.effects_of("tab tab a . w a s m ctrl-r");
     let Some(Effect::Execute(id, order)) = asked.last() else { panic!("{}", screen.text()) };
     assert_eq!(order.head, heads[1]);
     screen.take(Event::RunAccepted(*id, harness::REQUEST_ID.to_owned()));

@@ -99,8 +99,7 @@ fn output_can_be_saved_or_opened_in_a_pager() {
     let [Effect::Save { path, text, what }] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!((text.as_str(), what.as_str()), ("one\ntwo\n", "2 lines"));
     screen.take(Event::Saved { path: path.clone(), what: what.clone(), result: Ok(()) });
-    screen.press("|");
-    assert_eq!(screen.take_effects(), [Effect::Page("one\ntwo\n".to_owned())]);
+    assert_eq!(screen.effects_of("|"), [Effect::Page("one\ntwo\n".to_owned())]);
 }
 
 #[test]

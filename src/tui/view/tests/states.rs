@@ -132,16 +132,14 @@ fn many_nodes_and_results_with_long_names_are_drawn() {
     let (width, height) = STATE_SIZE;
     let mut screen = crowd(width, height);
     check_state("execute-crowd", &screen);
-    screen.press("e");
-    check_state("execute-form-crowd", &screen);
-    screen.press("esc 1 G");
-    check_state("cluster-crowd", &screen);
-    screen.press("tab");
-    check_state("cluster-runs-crowd", &screen);
-    screen.press("tab");
-    check_state("cluster-groups-crowd", &screen);
-    screen.press("0");
-    check_state("overview-crowd", &screen);
+    let steps = [
+        ("e", "execute-form-crowd"),
+        ("esc 1 G", "cluster-crowd"),
+        ("tab", "cluster-runs-crowd"),
+        ("tab", "cluster-groups-crowd"),
+        ("0", "overview-crowd"),
+    ];
+    check_steps(&mut screen, &steps);
 }
 
 #[test]

@@ -35,8 +35,7 @@ fn cordoning_asks_for_confirmation_and_uncordoning_does_not() {
     let id = selected(&screen).peer_id;
     screen.press("c");
     screen.shows(&["Cordon this node?"]);
-    screen.press("n");
-    assert_eq!(screen.take_effects(), []);
+    assert_eq!(screen.effects_of("n"), []);
     screen.press("c y");
     let patch = NodePatch { cordoned: Some(true), ..NodePatch::default() };
     assert_eq!(screen.take_effects(), [change(&screen, &id, patch)]);
@@ -156,11 +155,9 @@ fn group_decision_applies_to_its_workers_after_confirmation() {
         let mut screen = ask(keys);
         screen.shows(&[question]);
         assert_eq!(screen.take_effects(), [], "a question is shown first");
-        screen.press("n");
-        assert_eq!(screen.take_effects(), []);
+        assert_eq!(screen.effects_of("n"), []);
         screen.press(keys);
-        screen.press("y");
-        let asked = screen.take_effects();
+        let asked = screen.effects_of("y");
         let [Effect::ChangeNode(_, change)] = asked.as_slice() else { panic!("{asked:?}") };
         let group = Some(("zone=c".to_owned(), 60));
         assert_eq!((change.peer_ids.len(), change.patch, &change.group), (n_nodes, patch, &group));
@@ -193,8 +190,7 @@ fn cordon_key_uncordons_a_group_with_only_cordoned_workers() {
     screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
     screen.press("b b home c");
     screen.shows(&["Uncordon 60 of 60 nodes?"]);
-    screen.press("y");
-    let asked = screen.take_effects();
+    let asked = screen.effects_of("y");
     let [Effect::ChangeNode(_, change)] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!(change.patch.cordoned, Some(false));
 }

@@ -35,13 +35,10 @@ fn form_for_a_new_worker_contains_the_address_of_the_head() {
     screen.shows(&["`gpu` is not NAME=VALUE"]);
     assert_eq!(screen.take_effects(), [], "nothing is started");
     screen.type_text("=a100");
-    screen.press("enter");
-    let asked = screen.take_effects();
+    let asked = screen.effects_of("enter");
     let added = added_node(&asked);
-    assert_eq!(
-        (added.role.as_str(), added.subgroups.as_slice()),
-        ("worker", ["gpu", "fast"].map(str::to_owned).as_slice())
-    );
+    let want = ["gpu", "fast"].map(str::to_owned);
+    assert_eq!((&*added.role, &*added.subgroups), ("worker", &want[..]));
     assert!(format!("{added:?}").contains(r#"["zone=a", "gpu=a100"]"#), "{added:?}");
     assert!(added.boot_nodes[0].starts_with("/ip4/127.0.0.1/tcp/39510/"), "{added:?}");
     screen.take(Event::Local(LocalEvent::Node(node("worker-4", "worker", None))));
@@ -70,10 +67,8 @@ fn stopping_a_process_asks_for_confirmation() {
     screen.take_effects();
     screen.press("tab tab tab down D");
     screen.shows(&["Stop worker-1, pid 48121?"]);
-    screen.press("n");
-    assert_eq!(screen.take_effects(), []);
-    screen.press("D y");
-    assert_eq!(screen.take_effects(), [Effect::StopProcess("worker-1".to_owned())]);
+    assert_eq!(screen.effects_of("n"), []);
+    assert_eq!(screen.effects_of("D y"), [Effect::StopProcess("worker-1".to_owned())]);
     screen.shows(&["stopping"]);
     screen.state.notices.clear();
     let exited = LocalEvent::Exited { process: "worker-1".to_owned(), code: Some(0) };
@@ -96,9 +91,7 @@ fn crashed_process_is_reported_and_can_be_restarted() {
     let exited = LocalEvent::Exited { process: "worker-2".to_owned(), code: None };
     screen.take(Event::Local(exited));
     screen.shows(&["failed to keep worker-2 running", "by a signal"]);
-    screen.take_effects();
-    screen.press("down down R");
-    assert_eq!(screen.take_effects(), [Effect::RestartProcess("worker-2".to_owned())]);
+    assert_eq!(screen.effects_of("down down R"), [Effect::RestartProcess("worker-2".to_owned())]);
 }
 
 #[test]
@@ -121,9 +114,8 @@ fn restarting_process_is_marked_until_it_runs() {
     assert!(row.is_some_and(|row| row.contains("running")), "{shown}");
     assert!(!shown.contains("restarting"), "{shown}");
     screen.take(Event::Local(restarting));
-    screen.take_effects();
-    screen.press("tab tab tab down down D");
-    assert_eq!(screen.take_effects(), [Effect::StopProcess("worker-2".to_owned())]);
+    let want = [Effect::StopProcess("worker-2".to_owned())];
+    assert_eq!(screen.effects_of("tab tab tab down down D"), want);
 }
 
 #[test]
@@ -179,18 +171,13 @@ fn quitting_offers_to_detach_added_nodes() {
     let mut screen = Harness::ready(160, 45);
     let added = LocalNode { is_added: true, ..node("worker-4", "worker", None) };
     screen.take(Event::Local(LocalEvent::Node(added.clone())));
-    screen.take_effects();
-    screen.press("q");
-    assert_eq!(screen.take_effects(), []);
+    assert_eq!(screen.effects_of("q"), []);
     screen.shows(&["1 node that you started", "keep them"]);
-    screen.press("k");
-    assert_eq!(screen.take_effects(), [Effect::DetachNodes, Effect::Quit]);
+    assert_eq!(screen.effects_of("k"), [Effect::DetachNodes, Effect::Quit]);
     screen.press("n");
     let exited = LocalEvent::Exited { process: "worker-4".to_owned(), code: Some(0) };
     screen.take(Event::Local(exited));
-    screen.take_effects();
-    screen.press("q");
-    assert_eq!(screen.take_effects(), [Effect::Quit], "the stopped process is no longer listed");
+    assert_eq!(screen.effects_of("q"), [Effect::Quit], "the stopped process is no longer listed");
 }
 
 #[test]
@@ -200,17 +187,14 @@ fn detached_node_is_listed_and_can_be_stopped() {
     let found = LocalNode { is_added: true, is_detached: true, ..found };
     screen.take(Event::Local(LocalEvent::Found(found)));
     screen.shows(&["kept-worker-4 still runs, pid 7"]);
-    screen.take_effects();
-    screen.press("q");
-    assert_eq!(screen.take_effects(), [Effect::Quit], "the node keeps running");
+    assert_eq!(screen.effects_of("q"), [Effect::Quit], "the node keeps running");
     let exited = |name: &str| LocalEvent::Exited { process: name.to_owned(), code: Some(0) };
     for name in ["head", "worker-1", "worker-2", "worker-3", "datasets", "inference"] {
         screen.take(Event::Local(exited(name)));
         screen.state.stack.forget(name);
     }
-    screen.take_effects();
-    screen.press("tab tab tab D y");
-    assert_eq!(screen.take_effects(), [Effect::StopProcess("kept-worker-4".to_owned())]);
+    let want = [Effect::StopProcess("kept-worker-4".to_owned())];
+    assert_eq!(screen.effects_of("tab tab tab D y"), want);
 }
 
 #[test]

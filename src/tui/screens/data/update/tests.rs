@@ -147,10 +147,8 @@ fn loaded_and_live_rows_are_drawn_in_one_chart() {
     let mut state = charted(vec![row(2, 2.0), row(1, 1.0)]);
     streamed(&mut state, vec![row(2, 2.0), row(3, 3.0)]);
     assert_eq!(closes(&state), [1.0, 2.0, 3.0]);
-    assert_eq!(
-        state.tape.iter().map(|row| row.timestamp).collect::<Vec<_>>(),
-        [at(3), at(2), at(1)]
-    );
+    let want = [at(3), at(2), at(1)];
+    assert_eq!(state.tape.iter().map(|row| row.timestamp).collect::<Vec<_>>(), want);
     assert_eq!(state.sparklines[&id(1)].values().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
 }
 
@@ -278,10 +276,8 @@ fn list_is_filtered_by_one_metadata_field_until_the_filter_is_cleared() {
     assert_eq!(state.list().len(), 1);
     assert!(act(&mut state, Action::Refresh, 2).contains(&want));
     assert!(state.back());
-    assert_eq!(
-        effects_of(&mut state, State::reload_after_search),
-        [Effect::LoadDatasets(DatasetSearch::ALL)]
-    );
+    let want = [Effect::LoadDatasets(DatasetSearch::ALL)];
+    assert_eq!(effects_of(&mut state, State::reload_after_search), want);
 }
 
 #[test]
@@ -383,20 +379,16 @@ fn search_runs_on_each_edit_and_drops_older_responses() {
     let (mut state, _) = opened();
     state.act(Action::Filter, at(0));
     state.field().unwrap().press(Chord::named("m").unwrap());
-    assert_eq!(
-        effects_of(&mut state, State::edited),
-        [Effect::LoadDatasets(DatasetSearch::Text("m".to_owned()))]
-    );
+    let want = [Effect::LoadDatasets(DatasetSearch::Text("m".to_owned()))];
+    assert_eq!(effects_of(&mut state, State::edited), want);
     let result = Ok(harness::datasets(vec![dataset(1, "cpu")]));
     state.on(DataEvent::Datasets { search: DatasetSearch::ALL, result }, at(0));
     assert_eq!(state.list().len(), 2, "a response to another search");
     found(&mut state, &[dataset(2, "market")]);
     assert_eq!(state.list().len(), 1);
     assert!(state.back());
-    assert_eq!(
-        effects_of(&mut state, State::reload_after_search),
-        [Effect::LoadDatasets(DatasetSearch::ALL)]
-    );
+    let want = [Effect::LoadDatasets(DatasetSearch::ALL)];
+    assert_eq!(effects_of(&mut state, State::reload_after_search), want);
     assert_eq!(effects_of(&mut state, State::reload_after_search), []);
 }
 

@@ -63,12 +63,8 @@ fn log_line_of_a_local_worker_marks_the_worker_as_fetching() {
 fn canceling_a_run_sends_its_request_id() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
-    screen.take_effects();
-    screen.press("ctrl-c");
-    assert_eq!(
-        screen.take_effects(),
-        [Effect::Cancel(id, Some((screen.head(), REQUEST_ID.to_owned())))]
-    );
+    let want = [Effect::Cancel(id, Some((screen.head(), REQUEST_ID.to_owned())))];
+    assert_eq!(screen.effects_of("ctrl-c"), want);
     let answered = Stage::Answered { exit_code: 0 };
     assert_eq!(stages(&screen), [answered, Stage::Cancelled, Stage::Cancelled]);
 }
@@ -102,8 +98,7 @@ fn head_that_does_not_list_its_nodes_gets_a_synchronous_request() {
 
 #[test]
 fn run_is_repeated_with_the_same_request() {
-    let mut screen = Harness::ready(160, 45);
-    screen.run_split();
+    let mut screen = Harness::split((160, 45));
     screen.press("e");
     screen.state.execute.form.edited();
     screen.press("tab tab tab ctrl-u");
@@ -121,15 +116,10 @@ fn run_is_repeated_with_the_same_request() {
 
 #[test]
 fn local_module_is_uploaded_before_it_runs() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-u");
+    let mut screen = Harness::after("e ctrl-u");
     screen.type_text("bin/mine.wasm");
-    screen.take_effects();
-    screen.press("ctrl-r");
-    assert_eq!(
-        screen.take_effects(),
-        [Effect::AddFunction { head: screen.head(), path: "bin/mine.wasm".to_owned() }]
-    );
+    let want = [Effect::AddFunction { head: screen.head(), path: "bin/mine.wasm".to_owned() }];
+    assert_eq!(screen.effects_of("ctrl-r"), want);
     let function = FunctionBody {
         name: "mine".to_owned(),
         function_id: FUNCTION_ID.to_owned(),
@@ -148,15 +138,10 @@ fn local_module_is_uploaded_before_it_runs() {
 
 #[test]
 fn failed_upload_leaves_the_form_unchanged() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-u");
+    let mut screen = Harness::after("e ctrl-u");
     screen.type_text("bin/mine.wasm");
-    screen.take_effects();
-    screen.press("enter");
-    assert_eq!(
-        screen.take_effects(),
-        [Effect::AddFunction { head: screen.head(), path: "bin/mine.wasm".to_owned() }]
-    );
+    let want = [Effect::AddFunction { head: screen.head(), path: "bin/mine.wasm".to_owned() }];
+    assert_eq!(screen.effects_of("enter"), want);
     screen.take(Event::FunctionAdded(screen.head(), Err(failure("no such file or folder"))));
     assert_eq!(screen.take_effects(), []);
     screen.shows(&["no such file or folder"]);
@@ -165,14 +150,12 @@ fn failed_upload_leaves_the_form_unchanged() {
 
 #[test]
 fn preset_is_saved_loaded_and_removed() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e tab tab tab ctrl-u");
+    let mut screen = Harness::after("e tab tab tab ctrl-u");
     screen.type_text("2");
     screen.take_effects();
     screen.press("ctrl-s");
     screen.shows(&["hello x2"]);
-    screen.press("enter");
-    let asked = screen.take_effects();
+    let asked = screen.effects_of("enter");
     let [Effect::SavePresets(list)] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!(list.keys().collect::<Vec<_>>(), ["hello x2"]);
 
@@ -182,16 +165,14 @@ fn preset_is_saved_loaded_and_removed() {
     screen.shows(&["Presets"]);
     screen.press("enter");
     assert_eq!(screen.state.execute.form.text(FormField::Nodes), "2");
-    screen.press("ctrl-o D");
-    assert_eq!(screen.take_effects(), [Effect::SavePresets(BTreeMap::new())]);
+    assert_eq!(screen.effects_of("ctrl-o D"), [Effect::SavePresets(BTreeMap::new())]);
     screen.press("esc");
     assert!(screen.state.overlays.is_empty());
 }
 
 #[test]
 fn preset_of_the_form_is_selected_and_removing_it_selects_the_next_preset() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e tab tab tab");
+    let mut screen = Harness::after("e tab tab tab");
     for n_nodes in ["2", "3", "4"] {
         screen.press("ctrl-u");
         screen.type_text(n_nodes);
@@ -214,8 +195,7 @@ fn preset_of_the_form_is_selected_and_removing_it_selects_the_next_preset() {
 
 #[test]
 fn preset_beyond_the_maximum_is_refused_with_a_reason() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-s enter");
+    let mut screen = Harness::after("e ctrl-s enter");
     let (name, preset) = screen.state.execute.presets.pop_first().unwrap();
     let full = (0..200).map(|n| (format!("{name} {n}"), preset.clone())).collect();
     screen.state.execute.presets = full;
@@ -229,9 +209,7 @@ fn copied_curl_command_contains_no_secret() {
     let mut screen = Harness::ready(160, 45);
     screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
     screen.press("e");
-    screen.take_effects();
-    screen.press("ctrl-y");
-    let asked = screen.take_effects();
+    let asked = screen.effects_of("ctrl-y");
     let [Effect::Copy(text)] = asked.as_slice() else { panic!("{asked:?}") };
     assert!(text.contains("Bearer $API_KEY"), "{text}");
     assert!(!text.contains("correct-horse") && !text.contains("UP-"), "{text}");
@@ -241,8 +219,7 @@ fn copied_curl_command_contains_no_secret() {
 
 #[test]
 fn nodes_are_reloaded_when_a_peer_joins_or_leaves() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("5");
+    let mut screen = Harness::after("5");
     screen.take_effects();
     screen.happens(ClusterEventKind::PeerLeft { peer_id: PEERS[1].to_owned() });
     assert_eq!(screen.take_effects(), [Effect::LoadNodes(screen.head())]);

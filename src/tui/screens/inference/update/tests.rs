@@ -125,10 +125,8 @@ fn actors_are_sorted_by_the_effect_of_leaving_them_out() {
     assert_eq!(shown(&state), ["allo1bbb", "allo1aaa", "allo1ccc", "allo1fff"]);
     let actors = state.actors();
     assert_eq!((actors[0].influence, actors[0].delta), (Some(4.0), Some(4.0)));
-    assert_eq!(
-        (actors[0].weight, actors[0].known.unwrap().name.as_deref()),
-        (Some(0.5), Some("12D3KooWb"))
-    );
+    let want = (Some(0.5), Some("12D3KooWb"));
+    assert_eq!((actors[0].weight, actors[0].known.unwrap().name.as_deref()), want);
     assert_eq!((actors[2].influence, actors[3].role), (None, Role::Forecaster));
     state.act(Action::Reverse, at(0));
     assert_eq!(shown(&state), ["allo1ccc", "allo1aaa", "allo1bbb", "allo1fff"]);

@@ -103,6 +103,11 @@ fn compared_dataset_stays_in_the_comparison_while_another_screen_is_shown() {
     let asked = take(&mut state, DataEvent::Stream { dataset: id(1), news }, 6);
     assert_eq!(queries(&asked, 1).len(), 1, "rows can have been missed");
     assert!(state.is_comparing());
+    let lost = StreamEvent::Lost { why: Failure::default(), retry_in: Duration::from_secs(5) };
+    take(&mut state, DataEvent::Stream { dataset: id(1), news: lost }, 7);
+    let news = StreamEvent::Connected;
+    let asked = take(&mut state, DataEvent::Stream { dataset: id(1), news }, 12);
+    assert_eq!(queries(&asked, 1).len(), 1, "after a lost stream, too");
 }
 
 #[test]
@@ -114,16 +119,6 @@ fn paused_comparison_does_not_move_and_is_reloaded_on_resume() {
     take(&mut state, DataEvent::Stream { dataset: id(1), news }, 310);
     assert_eq!(compared_closes(&state), before);
     assert_eq!(queries(&act(&mut state, Action::Pause, 320), 1).len(), 1);
-}
-
-#[test]
-fn compared_dataset_is_reloaded_after_a_lost_stream() {
-    let (mut state, _) = comparing();
-    let lost = StreamEvent::Lost { why: Failure::default(), retry_in: Duration::from_secs(5) };
-    take(&mut state, DataEvent::Stream { dataset: id(1), news: lost }, 1);
-    let news = StreamEvent::Connected;
-    let asked = take(&mut state, DataEvent::Stream { dataset: id(1), news }, 6);
-    assert_eq!(queries(&asked, 1).len(), 1);
 }
 
 #[test]

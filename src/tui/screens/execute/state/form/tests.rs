@@ -69,8 +69,7 @@ fn each_error_of_the_execute_form_is_on_the_screen() {
         (Environment, "A", "`A` is not NAME=value"),
         (RunLimit, "an hour", "seconds, 1 to"),
     ] {
-        let mut screen = Harness::ready(160, 45);
-        screen.press("e");
+        let mut screen = Harness::after("e");
         screen.state.execute.form.set(field, text);
         screen.take_effects();
         screen.press("ctrl-r");
@@ -88,17 +87,14 @@ fn function_can_be_chosen_by_name_or_by_id_or_by_file() {
     check(FormField::Function, "hello", fit);
     check(FormField::Function, "./my.wasm", fit);
     check(FormField::Function, FUNCTION_ID, fit);
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-u");
+    let mut screen = Harness::after("e ctrl-u");
     screen.type_text("div");
     let form = &screen.state.execute.form;
     assert_eq!(form.text(FormField::Method), "hello.wasm", "no function is chosen yet");
     screen.press("down");
     let form = &screen.state.execute.form;
-    assert_eq!(
-        (form.text(FormField::Function), form.text(FormField::Method)),
-        ("divide", "divide.wasm")
-    );
+    let want = ("divide", "divide.wasm");
+    assert_eq!((form.text(FormField::Function), form.text(FormField::Method)), want);
     screen.press("ctrl-u");
     screen.type_text("bin/my.wasm");
     assert_eq!(screen.state.execute.form.file(), Some("bin/my.wasm"));
@@ -181,23 +177,15 @@ fn dataset_name_is_completed_from_a_part_of_it() {
 
 #[test]
 fn tab_key_moves_to_the_next_field_while_a_file_is_uploaded() {
-    let mut screen = Harness::ready(160, 45);
-    screen.press("e ctrl-u");
+    let mut screen = Harness::after("e ctrl-u");
     screen.type_text("./a.wasm");
-    screen.take_effects();
-    screen.press("tab");
-    assert_eq!(
-        screen.take_effects(),
-        [Effect::AddFunction { head: screen.head(), path: "./a.wasm".to_owned() }]
-    );
+    let want = [Effect::AddFunction { head: screen.head(), path: "./a.wasm".to_owned() }];
+    assert_eq!(screen.effects_of("tab"), want);
     assert_eq!(screen.state.execute.form.focus, FormField::FunctionId);
     screen.press("tab");
-    assert_eq!(
-        (screen.take_effects(), screen.state.execute.form.focus),
-        (vec![], FormField::Method)
-    );
-    screen.press("shift-tab shift-tab tab");
-    assert_eq!(screen.take_effects(), [], "the upload is in progress");
+    let want = (vec![], FormField::Method);
+    assert_eq!((screen.take_effects(), screen.state.execute.form.focus), want);
+    assert_eq!(screen.effects_of("shift-tab shift-tab tab"), [], "the upload is in progress");
 }
 
 #[test]
@@ -214,8 +202,7 @@ fn node_selector_is_checked_sent_and_filled_in_again() {
     screen.press("ctrl-u");
     screen.type_text("zone=a,gpu=a100");
     screen.shows(&["15 of 294 known workers"]);
-    screen.press("ctrl-r");
-    let asked = screen.take_effects();
+    let asked = screen.effects_of("ctrl-r");
     let Some(Effect::Execute(_, order)) = asked.last() else { panic!("{asked:?}") };
     assert_eq!(order.request.config.selector.as_deref(), Some("zone=a,gpu=a100"));
     screen.shows(&["zone=a,gpu=a100"]);
