@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use formats::read::cell::{Cell, INEXACT_REASON, exact_integer, is_inexact};
+use formats::read::cell::{Cell, INEXACT_REASON, is_inexact, parse_boolean};
 use formats::read::json::VALUES;
 use formats::read::number_text::whole_number;
 use formats::read::parquet::ColumnSink;
@@ -532,16 +532,9 @@ fn parse_timestamp(cell: Cell<'_>) -> Result<Option<Timestamp>, &str> {
 fn convert(dtype: Dtype, cell: Cell<'_>) -> Option<Value> {
     Some(match (dtype, cell) {
         (Dtype::Float, Cell::Bare(text)) => Value::Float(parse_finite(text)?),
-        #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
-        (Dtype::Float, Cell::Integer(number)) => Value::Float(number as f64),
-        #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
-        (Dtype::Float, Cell::Large(number)) => Value::Float(number as f64),
-        (Dtype::Float, Cell::Float(number)) => {
-            Value::Float(Some(number).filter(|number| number.is_finite())?)
-        }
-        (Dtype::Integer, Cell::Integer(number)) => Value::Integer(number),
-        (Dtype::Integer, Cell::Float(number)) => Value::Integer(exact_integer(number)?),
+        (Dtype::Float, cell) => Value::Float(cell.float()?),
         (Dtype::Integer, Cell::Bare(text)) => Value::Integer(parse_integer(text)?),
+        (Dtype::Integer, cell) => Value::Integer(cell.integer()?),
         (Dtype::Boolean, Cell::Boolean(truth)) => Value::Boolean(truth),
         (Dtype::Boolean, Cell::Bare(text)) => Value::Boolean(parse_boolean(text)?),
         (Dtype::String, Cell::Text(text) | Cell::Bare(text)) => {
@@ -561,12 +554,4 @@ fn parse_finite(text: &str) -> Option<f64> {
 
 fn parse_integer(text: &str) -> Option<i64> {
     text.parse().ok().or_else(|| whole_number(text))
-}
-
-fn parse_boolean(text: &str) -> Option<bool> {
-    match text {
-        "true" | "True" | "TRUE" => Some(true),
-        "false" | "False" | "FALSE" => Some(false),
-        _ => None,
-    }
 }

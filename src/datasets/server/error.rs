@@ -25,31 +25,6 @@ const RETRY_AFTER_SECONDS: u32 = 5;
 /// service lags. Both take little longer than a commit.
 const REPEAT_AFTER_SECONDS: u32 = 1;
 
-/// Error text if the disk is full.
-const FULL: &str = "the service's disk is full: nothing was stored; retry once there is space";
-
-/// Error text if another process has locked the store's file.
-const LOCKED: &str = "the service's file is locked by another process: nothing was stored";
-
-/// Error text if the store's file was replaced.
-const REPLACED: &str = "the service's file was removed or replaced: nothing was stored";
-
-/// Error text if a month was archived while its rows were being written.
-const ARCHIVING: &str = "these rows are being archived: nothing was stored; send them again";
-
-/// Error text if another service archives rows to an archive that this service does not have.
-const NO_ARCHIVE: &str = "rows of the dataset were moved to an archive that this service does not have; start it with the same --archive as the other services of its database";
-
-/// Error text if a newer version of the program has changed the format of the store.
-const UPGRADED: &str = "the store was upgraded by a newer version of the program: nothing was stored; upgrade this service";
-
-/// Error text if the store's database cannot be reached.
-const UNREACHABLE: &str = "the service's database cannot be reached now: the change may or may not be stored; send it again";
-
-/// Error text for a write to a store that is read-only, for example because of `--read-only`.
-const READ_ONLY: &str =
-    "this service is read-only: nothing was stored; send writes to a writable service";
-
 /// The API key of the request is malformed or unknown.
 pub(super) const KEY_INVALID: OperationError =
     OperationError::denied(StatusCode::UNAUTHORIZED, "Invalid API key");
@@ -143,18 +118,39 @@ fn store_failure(error: &StoreError) -> Option<Public> {
             let details = Some(json!({"dataset_ids": ids}));
             Public { details, ..Public::new(StatusCode::CONFLICT, error) }
         }
-        StoreError::Full => Public::new(StatusCode::INSUFFICIENT_STORAGE, FULL),
-        StoreError::Locked => unavailable(LOCKED),
-        StoreError::Replaced => unavailable(REPLACED),
+        StoreError::Full => Public::new(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "the service's disk is full: nothing was stored; retry once there is space",
+        ),
+        StoreError::Locked => {
+            unavailable("the service's file is locked by another process: nothing was stored")
+        }
+        StoreError::Replaced => {
+            unavailable("the service's file was removed or replaced: nothing was stored")
+        }
         StoreError::Archive { dataset, month, .. } => unavailable(&format!(
             "archived rows of dataset {dataset} in {month} cannot be read now; newer rows are \
             served"
         )),
-        StoreError::ArchiveChanged { .. } => unavailable(ARCHIVING),
-        StoreError::NoArchive => unavailable(NO_ARCHIVE),
-        StoreError::Format { .. } => unavailable(UPGRADED),
-        StoreError::Unreachable(_) => unavailable(UNREACHABLE),
-        StoreError::ReadOnly => unavailable(READ_ONLY),
+        StoreError::ArchiveChanged { .. } => {
+            unavailable("these rows are being archived: nothing was stored; send them again")
+        }
+        StoreError::NoArchive => unavailable(
+            "rows of the dataset were moved to an archive that this service does not have; \
+             start it with the same --archive as the other services of its database",
+        ),
+        StoreError::Format { .. } => unavailable(
+            "the store was upgraded by a newer version of the program: nothing was stored; \
+             upgrade this service",
+        ),
+        StoreError::Unreachable(_) => unavailable(
+            "the service's database cannot be reached now: the change may or may not be \
+             stored; send it again",
+        ),
+        StoreError::ReadOnly => unavailable(
+            "this service is read-only: nothing was stored; send writes to a writable \
+             service",
+        ),
         _ => return None,
     })
 }

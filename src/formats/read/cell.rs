@@ -170,7 +170,7 @@ impl Cell<'_> {
     }
 
     /// Returns the value as a number.
-    pub(super) fn float(self) -> Option<f64> {
+    pub fn float(self) -> Option<f64> {
         let number = match self {
             Self::Float(number) => number,
             #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
@@ -185,7 +185,7 @@ impl Cell<'_> {
 
     /// Returns the value as a whole number. Returns `None` if it is written with a fraction or an exponent
     /// and can be a rounded float.
-    pub(super) fn integer(self) -> Option<i64> {
+    pub fn integer(self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(number),
             Self::Float(number) => exact_integer(number),
@@ -201,11 +201,7 @@ impl Cell<'_> {
     pub(super) fn boolean(self) -> Option<bool> {
         match self {
             Self::Boolean(truth) => Some(truth),
-            Self::Bare(text) => match text.trim() {
-                "true" | "True" | "TRUE" => Some(true),
-                "false" | "False" | "FALSE" => Some(false),
-                _ => None,
-            },
+            Self::Bare(text) => parse_boolean(text.trim()),
             _ => None,
         }
     }
@@ -273,8 +269,17 @@ fn integer_of(text: &str, decimal: Decimal) -> Option<i64> {
     text.parse().ok().or_else(|| whole_number(&decimal.plain(text)?))
 }
 
+/// Parses a boolean, as written by most programs.
+pub fn parse_boolean(text: &str) -> Option<bool> {
+    match text {
+        "true" | "True" | "TRUE" => Some(true),
+        "false" | "False" | "FALSE" => Some(false),
+        _ => None,
+    }
+}
+
 /// Converts a float to an integer if it is whole and cannot be the rounded value of another number.
-pub fn exact_integer(number: f64) -> Option<i64> {
+pub(super) fn exact_integer(number: f64) -> Option<i64> {
     let is_whole = number.fract() == 0.0 && number.abs() < INEXACT_FROM;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and not too large")]
     let whole = is_whole.then_some(number as i64);
