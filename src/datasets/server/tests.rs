@@ -123,6 +123,18 @@ impl Service {
         self.post(&self.owner, "/api/rows/bulk_insert/", &body).await
     }
 
+    /// Returns the page at `path` and all following pages.
+    async fn pages(&self, key: &str, path: &str) -> Vec<Value> {
+        let (mut next, mut pages) = (Some(path.to_owned()), Vec::new());
+        while let Some(path) = next {
+            let (status, page) = self.get(key, &path).await;
+            assert_eq!(status, 200, "{path}: {page}");
+            next = page["next"].as_str().map(str::to_owned);
+            pages.push(page);
+        }
+        pages
+    }
+
     /// Returns the first page of the rows of dataset 1.
     async fn rows(&self) -> Value {
         self.get(&self.owner, "/api/rows/?dataset=1").await.1

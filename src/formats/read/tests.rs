@@ -10,7 +10,7 @@ use model::row::Value;
 use model::timestamp::Timestamp;
 
 use super::column_mapping::MappedColumn;
-use super::sniff::sniff;
+use super::sniff::{SniffedFields, sniff};
 use super::time_text::TimeTexts;
 use super::timestamps::TimeUnit;
 use super::*;
@@ -24,18 +24,35 @@ fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
     (folder, path, ReadOptions::new(format))
 }
 
+/// Writes a CSV file with `text` and returns its path and options to read it.
+fn csv(text: &str) -> (tempfile::TempDir, PathBuf, ReadOptions) {
+    file("a.csv", text.as_bytes())
+}
+
+/// Sniffs a CSV file with `text`.
+fn sniff_csv(text: &str) -> Result<SniffedFields, FileError> {
+    let (_folder, path, options) = csv(text);
+    sniff(&path, options, &TimeTexts::default())
+}
+
 /// Sniffs the file and maps every field except the timestamp to a column.
-fn sniffed_mapping(path: &Path, options: ReadOptions) -> ColumnMapping {
-    let texts = TimeTexts::default();
-    let survey = sniff(path, options, &texts).unwrap();
-    let time = survey.time(None, None).unwrap();
-    let decimal = survey.decimal().unwrap();
+fn try_sniffed_mapping(
+    path: &Path,
+    options: ReadOptions,
+    texts: TimeTexts,
+) -> Result<ColumnMapping, String> {
+    let survey = sniff(path, options, &texts).map_err(|error| error.to_string())?;
+    let time = survey.time(None, None).map_err(|error| error.to_string())?;
+    let decimal = survey.decimal().map_err(|error| error.to_string())?;
     let mut mapping = ColumnMapping::with_time(&time, texts).with_numbers(decimal, Vec::new());
     for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
-        let column = MappedColumn::exact(&field.name, field.dtype);
-        mapping.column(&field.name, column);
+        mapping.column(&field.name, MappedColumn::exact(&field.name, field.dtype));
     }
-    mapping
+    Ok(mapping)
+}
+
+fn sniffed_mapping(path: &Path, options: ReadOptions) -> ColumnMapping {
+    try_sniffed_mapping(path, options, TimeTexts::default()).unwrap()
 }
 
 /// Reads all of a file after `from`. Returns errors, and rows as timestamp, line and values.
@@ -68,21 +85,34 @@ fn check(name: &str, text: &str, want: &[&str]) {
     assert_eq!(all(&path, options, mapping, Place::default()), want);
 }
 
+/// Checks that a CSV file has `want` as its rows.
+#[track_caller]
+fn check_csv(text: &str, want: &[&str]) {
+    check("a.csv", text, want);
+}
+
+/// Checks which field of a CSV file is chosen as the timestamp, if the option names the field `named`.
+#[track_caller]
+fn check_named_time(text: &str, named: Option<&str>, want: &str) {
+    let survey = sniff_csv(text).unwrap();
+    let time = survey.time(named, None).map_or_else(|error| error.to_string(), |time| time.name);
+    assert_eq!(time, want);
+}
+
 #[test]
 fn csv_is_read_with_quotes_delimiters_and_line_numbers() {
-    check(
-        "a.csv",
+    check_csv(
         "\u{feff}Date;note;close\r\n2026-03-01;\"a;\nb\";1.5\r\n\n2026-03-02;c;\r\n",
         &["2: 2026-03-01T00:00:00Z 'a;\nb' 1.5", "5: 2026-03-02T00:00:00Z 'c' -"],
     );
     check("a.tsv", "t\tx\n1700000000000\t1\n", &["2: 2023-11-14T22:13:20Z 1"]);
-    check("a.csv", ",when,x\n0,2026-03-01,true", &["2: 2026-03-01T00:00:00Z 0 true"]);
+    check_csv(",when,x\n0,2026-03-01,true", &["2: 2026-03-01T00:00:00Z 0 true"]);
 }
 
 #[test]
 fn invalid_row_is_reported_with_its_line_and_reading_continues() {
     let text = "time,close\n2026-03-01,1\n2026-03-02,x\n2026-03-03\nnever,2\n,3\n2026-03-05,4\n";
-    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let (_folder, path, options) = csv(text);
     let mut mapping = ColumnMapping::new("time", None);
     mapping.column("close", MappedColumn::exact("close", Dtype::Float));
     let want = [
@@ -131,7 +161,7 @@ fn unmapped_field_is_rejected_only_if_it_has_a_value() {
 fn check_resumes(path: &Path, options: ReadOptions) {
     let mapping = sniffed_mapping(path, options);
     let whole = all(path, options, mapping.clone(), Place::default());
-    assert!(whole.len() > 3);
+    assert!(whole.len() > 1);
     let mut rows = Rows::open(path, options, mapping.clone(), Place::default()).unwrap();
     let mut n_read = 0;
     while let Some(row) = rows.next_row().unwrap() {
@@ -144,15 +174,15 @@ fn check_resumes(path: &Path, options: ReadOptions) {
 
 #[test]
 fn reading_a_file_resumes_after_any_row() {
-    let csv = "t,x\n2026-03-01,\"1\"\n\n2026-03-02,\"2\"\r\n2026-03-03,z\n2026-03-04,\"4\n\"\n2026-03-05,5";
-    let (_folder, path, options) = file("a.csv", csv.as_bytes());
+    let text = "t,x\n2026-03-01,\"1\"\n\n2026-03-02,\"2\"\r\n2026-03-03,z\n2026-03-04,\"4\n\"\n2026-03-05,5";
+    let (_folder, path, options) = csv(text);
     check_resumes(&path, options);
     let ndjson = "{\"t\":1e9,\"x\":1}\n\n{\"t\":2e9,\"x\":2}\n{\"t\"\n{\"t\":3e9}\n";
     let (_folder, path, options) = file("a.ndjson", ndjson.as_bytes());
     check_resumes(&path, options);
 
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(csv.as_bytes()).unwrap();
+    gzip.write_all(text.as_bytes()).unwrap();
     let (_folder, path, options) = file("a.csv.gz", &gzip.finish().unwrap());
     check_resumes(&path, options);
     check_resumes(&parquet("gzip-groups"), PARQUET);
@@ -304,16 +334,7 @@ fn reading_a_damaged_parquet_file_does_not_panic() {
 
 #[test]
 fn timestamp_column_is_detected_by_name_or_values() {
-    #[track_caller]
-    fn check(text: &str, named: Option<&str>, want: &str) {
-        let (_folder, path, options) = file("a.csv", text.as_bytes());
-        let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
-        let found = match survey.time(named, None) {
-            Ok(time) => time.name,
-            Err(error) => error.to_string(),
-        };
-        assert_eq!(found, want);
-    }
+    let check = check_named_time;
     check("a,Open Time\n1,1700000000\n", None, "Open Time");
     check("a,b\n1,2026-03-01\n", None, "b");
     check("price,when\n7,1700000000000\n", None, "when");
@@ -335,8 +356,7 @@ fn timestamp_column_is_detected_by_name_or_values() {
 
 #[test]
 fn row_with_an_invalid_timestamp_is_reported_and_other_rows_are_read() {
-    check(
-        "a.csv",
+    check_csv(
         "time,close\n1700000000,1\n1700000060,2\n9999999999999999999,3\n1700000180,4\n",
         &[
             "2: 2023-11-14T22:13:20Z 1",
@@ -386,12 +406,11 @@ fn file_without_valid_rows_is_rejected() {
 fn columns_of_date_and_time_of_day_are_combined_to_a_timestamp() {
     let want = ["2: 2026-01-02T09:30:00Z 1.5", "3: 2026-01-02T09:31:00Z 2"];
     // Layouts of Stooq, of MetaTrader (with angle brackets), and of bulk files from Stooq.
-    check("a.csv", "Date,Time,Open\n2026-01-02,09:30:00,1.5\n2026-01-02,09:31:00,2\n", &want);
+    check_csv("Date,Time,Open\n2026-01-02,09:30:00,1.5\n2026-01-02,09:31:00,2\n", &want);
     check("a.tsv", "<DATE>\t<TIME>\t<OPEN>\n2026.01.02\t09:30\t1.5\n2026.01.02\t09:31\t2\n", &want);
-    check("a.csv", "DATE,TIME,OPEN\n20260102,093000,1.5\n20260102,093100,2\n", &want);
+    check_csv("DATE,TIME,OPEN\n20260102,093000,1.5\n20260102,093100,2\n", &want);
     // A field with both date and time is preferred to separate fields.
-    check(
-        "a.csv",
+    check_csv(
         "timestamp,Date,Time\n1700000000,2026-01-02,09:30\n",
         &["2: 2023-11-14T22:13:20Z '2026-01-02' '09:30'"],
     );
@@ -400,18 +419,16 @@ fn columns_of_date_and_time_of_day_are_combined_to_a_timestamp() {
 #[test]
 fn first_record_with_numbers_is_not_a_header() {
     // Two layouts of HistData and the layout of Binance's klines, all of them without a header.
-    check(
-        "a.csv",
+    check_csv(
         "20120201 000000;1.5;7\n20120201 000100;2;8\n",
         &["1: 2012-02-01T00:00:00Z 1.5 7", "2: 2012-02-01T00:01:00Z 2 8"],
     );
-    check(
-        "a.csv",
+    check_csv(
         "\u{feff}2012.02.01,00:00,1.5\n2012.02.01,00:01,2\n",
         &["1: 2012-02-01T00:00:00Z 1.5", "2: 2012-02-01T00:01:00Z 2"],
     );
-    check("a.csv", "1700000000000,1.5,0\n", &["1: 2023-11-14T22:13:20Z 1.5 0"]);
-    let (_folder, path, options) = file("a.csv", b"x,1\n1700000000000,2\n");
+    check_csv("1700000000000,1.5,0\n", &["1: 2023-11-14T22:13:20Z 1.5 0"]);
+    let (_folder, path, options) = csv("x,1\n1700000000000,2\n");
     let survey_as = |has_header| {
         let options = ReadOptions { has_header, ..options };
         let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
@@ -420,13 +437,13 @@ fn first_record_with_numbers_is_not_a_header() {
     assert_eq!(survey_as(None), "x 1");
     assert_eq!(survey_as(Some(false)), "column_1 column_2");
     let (_folder, path, options) =
-        file("a.csv", b"1700000000000,1.5\n1700000060000,2\n1700000120000,3\n1700000180000,4\n");
+        csv("1700000000000,1.5\n1700000060000,2\n1700000120000,3\n1700000180000,4\n");
     check_resumes(&path, options);
 }
 
 #[test]
 fn number_with_the_digits_of_a_date_is_read_as_a_date() {
-    check("a.csv", "date,x\n20260101,1\n", &["2: 2026-01-01T00:00:00Z 1"]);
+    check_csv("date,x\n20260101,1\n", &["2: 2026-01-01T00:00:00Z 1"]);
     check("a.ndjson", "{\"t\":20260101153000,\"x\":1}\n", &["1: 2026-01-01T15:30:00Z 1"]);
 }
 
@@ -434,15 +451,13 @@ fn number_with_the_digits_of_a_date_is_read_as_a_date() {
 fn ambiguous_dates_are_rejected_with_their_formats() {
     #[track_caller]
     fn check(text: &str, want: &str) {
-        let (_folder, path, options) = file("a.csv", text.as_bytes());
-        let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
-        let error = survey.time(None, None).unwrap_err().to_string();
+        let error = sniff_csv(text).unwrap().time(None, None).unwrap_err().to_string();
         assert!(error.starts_with("ambiguous dates in column") && error.contains(want), "{error}");
     }
     check("Date,Open\n01/02/2026,1\n", "--time-format '%d/%m/%Y' or '%m/%d/%Y'");
     check("Day,Time,Open\n1.2.2026,9:30,1\n", "--time-format '%d.%m.%Y %H:%M' or");
     let texts = TimeTexts { format: Some("%d/%m/%Y %H:%M".parse().unwrap()), ..Default::default() };
-    let (_folder, path, options) = file("a.csv", b"Date,Time,Open\n01/02/2026,09:30,1\n");
+    let (_folder, path, options) = csv("Date,Time,Open\n01/02/2026,09:30,1\n");
     let survey = sniff(&path, options, &texts).unwrap();
     let mut mapping = ColumnMapping::with_time(&survey.time(None, None).unwrap(), texts);
     mapping.column("Open", MappedColumn::exact("open", Dtype::Float));
@@ -451,8 +466,7 @@ fn ambiguous_dates_are_rejected_with_their_formats() {
 
 #[test]
 fn numeric_column_is_detected_despite_a_few_texts_and_missing_values() {
-    check(
-        "a.csv",
+    check_csv(
         "t,px\n2026-03-01,1.5\n2026-03-02,-\n2026-03-03,#N/A\n2026-03-04,inf\n\
          2026-03-05,\"1,234.5\"\n2026-03-06,7\n",
         &[
@@ -464,14 +478,12 @@ fn numeric_column_is_detected_despite_a_few_texts_and_missing_values() {
             "7: 2026-03-06T00:00:00Z 7",
         ],
     );
-    check(
-        "a.csv",
+    check_csv(
         "t;px;n\n2026-03-01;1,5;1.234\n2026-03-02;2;-\n",
         &["2: 2026-03-01T00:00:00Z 1.5 1234", "3: 2026-03-02T00:00:00Z 2 -"],
     );
     // A dash among texts is a value.
-    check(
-        "a.csv",
+    check_csv(
         "t,note\n2026-03-01,-\n2026-03-02,a\n",
         &["2: 2026-03-01T00:00:00Z '-'", "3: 2026-03-02T00:00:00Z 'a'"],
     );
@@ -481,9 +493,7 @@ fn numeric_column_is_detected_despite_a_few_texts_and_missing_values() {
 fn ambiguous_decimal_mark_is_rejected() {
     #[track_caller]
     fn check(text: &str, example: Option<&str>) {
-        let (_folder, path, options) = file("a.csv", text.as_bytes());
-        let decimal = sniff(&path, options, &TimeTexts::default()).unwrap().decimal();
-        let error = decimal.err().map(|error| error.to_string());
+        let error = sniff_csv(text).unwrap().decimal().err().map(|error| error.to_string());
         let is_right = match (&error, example) {
             (Some(error), Some(example)) => {
                 error.contains(&format!("px: `{example}`")) && error.contains("--decimal")

@@ -95,12 +95,8 @@ async fn pages_of_filled_buckets_contain_each_bucket_once() {
         ("start=2026-07-29T00:05:00Z&end=2026-07-29T00:30:00Z", &ascending[4..5].to_vec()),
         ("start=2027-07-29T00:05:00Z", &Vec::new()),
     ] {
-        let (mut next, mut seen) = (Some(path(&format!("{start}&fill=previous"))), Vec::new());
-        while let Some(path) = next {
-            let page = page(&service, &path).await;
-            seen.extend(closes(&page));
-            next = page["next"].as_str().map(str::to_owned);
-        }
+        let pages = service.pages(&service.reader, &path(&format!("{start}&fill=previous"))).await;
+        let seen: Vec<_> = pages.iter().flat_map(closes).collect();
         assert_eq!(seen, *want, "{start}");
     }
 }
@@ -214,13 +210,10 @@ async fn every_bucket_response_fits_the_described_schema() {
 async fn buckets_of_unstored_resolutions_are_computed() {
     let service = Service::with_bars(1500).await;
     let read = async |query: &str| {
-        let (mut next, mut all) = (Some(format!("/api/rows/?dataset=1&{query}")), Vec::new());
-        while let Some(path) = next {
-            let page = page(&service, &path).await;
-            all.extend(page["results"].as_array().unwrap().clone());
-            next = page["next"].as_str().map(str::to_owned);
-        }
-        all
+        let path = format!("/api/rows/?dataset=1&{query}");
+        let pages = service.pages(&service.reader, &path).await;
+        let buckets = pages.iter().flat_map(|page| page["results"].as_array().unwrap().clone());
+        buckets.collect::<Vec<_>>()
     };
     // Buckets are aligned to 1970, so the first bucket can begin before the first row.
     let start = "start=2026-07-25T00:00:00Z";
@@ -267,12 +260,10 @@ async fn latest_computed_buckets_are_found_across_gaps() {
     let old = json!({"timestamp": "2020-01-01T00:00:30Z", "values": {"close": 3}});
     service.insert(vec![old]).await;
     let query = "resolution=45s&limit=2&ordering=-timestamp&after=2026-12-01T00:00:00Z";
-    let (mut next, mut counts) = (Some(format!("/api/rows/?dataset=1&{query}")), Vec::new());
-    while let Some(path) = next {
-        let page = page(&service, &path).await;
-        counts.push(page["results"].as_array().unwrap().len());
-        next = page["next"].as_str().map(str::to_owned);
-    }
+    let path = format!("/api/rows/?dataset=1&{query}");
+    let pages = service.pages(&service.reader, &path).await;
+    let counts: Vec<_> =
+        pages.iter().map(|page| page["results"].as_array().unwrap().len()).collect();
     assert_eq!(counts, [2, 2, 1]);
 }
 

@@ -336,14 +336,9 @@ async fn coverage_counts_the_rows_of_each_day() {
         let percent = estimate.unwrap() * 100 / length;
         assert!((80..120).contains(&percent), "{output}: {percent} % of {length}");
     }
-    let (mut query, mut seen) = ("?limit=2".to_owned(), Vec::new());
-    loop {
-        let (_, page) = read(&query).await;
-        seen.extend(page["days"].as_array().unwrap().clone());
-        let Some(next) = page["next"].as_str() else { break };
-        query = next.strip_prefix("/api/datasets/1/coverage/").unwrap().to_owned();
-    }
-    assert_eq!(seen, days);
+    let pages = service.pages(&service.reader, "/api/datasets/1/coverage/?limit=2").await;
+    let seen: Vec<_> = pages.iter().flat_map(|page| page["days"].as_array().unwrap()).collect();
+    assert_eq!(seen, days.iter().collect::<Vec<_>>());
     let bounds = format!("?start={}&end={}", timestamp_of(10), timestamp_of(1440));
     let (_, part) = read(&bounds).await;
     assert_eq!(part["days"], json!([day("2026-07-29", 1430), day("2026-07-30", 1)]));
@@ -366,14 +361,9 @@ async fn page_of_datasets_with_long_texts_ends_early() {
         let body = Value::Array((0..60).map(new).collect());
         assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
     }
-    let mut next = json!("/api/datasets/?limit=10000");
-    let mut lengths = Vec::new();
-    while let Some(path) = next.as_str() {
-        let (_, page) = service.get(&service.owner, path).await;
-        lengths.push(page["results"].as_array().unwrap().len());
-        next = page["next"].clone();
-    }
-    assert_eq!(lengths, [280, 80]);
+    let pages = service.pages(&service.owner, "/api/datasets/?limit=10000").await;
+    let lengths = pages.iter().map(|page| page["results"].as_array().unwrap().len());
+    assert_eq!(lengths.collect::<Vec<_>>(), [280, 80]);
     let long = json!({"name": "long", "metadata": metadata(70_000)});
     let (status, body) = service.post(&service.owner, "/api/datasets/", &long).await;
     assert_eq!(status, 400, "{body}");

@@ -5,31 +5,10 @@ use std::fmt::Write as _;
 use super::*;
 use crate::read::time_text::{Ambiguous, Zone};
 
-/// Returns the mapping of a file, or the error of sniffing it.
-fn try_sniffed_mapping(
-    path: &Path,
-    options: ReadOptions,
-    texts: TimeTexts,
-) -> Result<ColumnMapping, String> {
-    let survey = sniff(path, options, &texts).map_err(|error| error.to_string())?;
-    let time = survey.time(None, None).map_err(|error| error.to_string())?;
-    let mut mapping = ColumnMapping::with_time(&time, texts);
-    for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
-        mapping.column(&field.name, MappedColumn::exact(&field.name, field.dtype));
-    }
-    Ok(mapping)
-}
-
-/// Checks that a CSV file has `want` as its rows.
-#[track_caller]
-fn check_csv(text: &str, want: &[&str]) {
-    check("a.csv", text, want);
-}
-
 /// Checks that a CSV file is rejected with an error text that contains all of `want`.
 #[track_caller]
 fn check_rejected(text: &str, want: &[&str]) {
-    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let (_folder, path, options) = csv(text);
     let why = try_sniffed_mapping(&path, options, TimeTexts::default()).unwrap_err();
     for want in want {
         assert!(why.contains(want), "`{want}`: {why}");
@@ -39,10 +18,14 @@ fn check_rejected(text: &str, want: &[&str]) {
 /// Checks which field of a CSV file is chosen as the timestamp.
 #[track_caller]
 fn check_time(text: &str, want: &str) {
-    let (_folder, path, options) = file("a.csv", text.as_bytes());
-    let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
-    let time = survey.time(None, None).map_or_else(|error| error.to_string(), |time| time.name);
-    assert_eq!(time, want);
+    check_named_time(text, None, want);
+}
+
+/// Checks the names of the columns of a CSV file.
+#[track_caller]
+fn check_names(text: &str, want: &[&str]) {
+    let (_folder, path, options) = csv(text);
+    assert_eq!(sniffed_mapping(&path, options).names(), want);
 }
 
 #[test]
@@ -82,9 +65,7 @@ fn file_with_two_likely_time_columns_is_rejected_with_an_example_of_each() {
         "--time-column event_time",
     ];
     check_rejected(text, &want);
-    let (_folder, path, options) = file("a.csv", text.as_bytes());
-    let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
-    assert_eq!(survey.time(Some("ingest_time"), None).unwrap().name, "ingest_time");
+    check_named_time(text, Some("ingest_time"), "ingest_time");
     let ndjson = "{\"event_time\":\"2024-01-02T00:00:00Z\",\"ingest_time\":1704153607}\n";
     let (_folder, path, options) = file("a.ndjson", ndjson.as_bytes());
     let why = try_sniffed_mapping(&path, options, TimeTexts::default()).unwrap_err();
@@ -146,7 +127,7 @@ fn lines_before_the_header_are_skipped() {
     }
     let text = format!("Prices, by us, today\n{rows}");
     check_rejected(&text, &["line 1 has 3 fields", "--skip-lines 1"]);
-    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let (_folder, path, options) = csv(&text);
     let options = ReadOptions { skip_lines: 1, ..options };
     assert_eq!(all(&path, options, sniffed_mapping(&path, options), Place::default()), want);
 }
@@ -157,8 +138,7 @@ fn comment_lines_are_skipped_unless_they_name_the_columns() {
         "# source: x\n#date,x\n2024-01-02,1\n# a gap\n2024-01-04,2\n",
         &["3: 2024-01-02T00:00:00Z 1", "5: 2024-01-04T00:00:00Z 2"],
     );
-    let (_folder, path, options) = file("a.csv", b"#date,x\n2024-01-02,1\n2024-01-04,2\n");
-    assert_eq!(sniffed_mapping(&path, options).names(), ["x"]);
+    check_names("#date,x\n2024-01-02,1\n2024-01-04,2\n", &["x"]);
     // A text may begin with `#`, the character of comments.
     check_csv(
         "tag,date\n#a,2024-01-02\n#b,2024-01-03\n",
@@ -170,34 +150,18 @@ fn comment_lines_are_skipped_unless_they_name_the_columns() {
 fn header_of_several_lines_results_in_unique_column_names() {
     let one = "Price,Close,High\nTicker,AAPL,AAPL\nDate,,\n2024-01-02,1,2\n2024-01-03,3,4\n";
     check_csv(one, &["4: 2024-01-02T00:00:00Z 1 2", "5: 2024-01-03T00:00:00Z 3 4"]);
-    let (_folder, path, options) = file("a.csv", one.as_bytes());
-    assert_eq!(sniffed_mapping(&path, options).names(), ["Close", "High"]);
-    check_resumes_from_all(&path, options);
+    check_names(one, &["Close", "High"]);
+    let (_folder, path, options) = csv(one);
+    check_resumes(&path, options);
     let two = "Price,Close,Close\nTicker,AAPL,MSFT\nDate,,\n2024-01-02,1,2\n";
-    let (_folder, path, options) = file("a.csv", two.as_bytes());
-    assert_eq!(sniffed_mapping(&path, options).names(), ["AAPL", "MSFT"]);
+    check_names(two, &["AAPL", "MSFT"]);
     let both = "Price,Close,Close,High,High\nTicker,A,B,A,B\nDate,,,,\n2024-01-02,1,2,3,4\n";
-    let (_folder, path, options) = file("a.csv", both.as_bytes());
-    assert_eq!(sniffed_mapping(&path, options).names(), ["Close_A", "Close_B", "High_A", "High_B"]);
+    check_names(both, &["Close_A", "Close_B", "High_A", "High_B"]);
     // Rows without values are not a header.
     check_csv(
         "Date,a,b\n2024-01-01,,\n2024-01-02,1,2\n",
         &["2: 2024-01-01T00:00:00Z - -", "3: 2024-01-02T00:00:00Z 1 2"],
     );
-}
-
-/// Checks that reading can resume after each row.
-#[track_caller]
-fn check_resumes_from_all(path: &Path, options: ReadOptions) {
-    let mapping = sniffed_mapping(path, options);
-    let whole = all(path, options, mapping.clone(), Place::default());
-    let mut rows = Rows::open(path, options, mapping.clone(), Place::default()).unwrap();
-    let mut n_read = 0;
-    while let Some(row) = rows.next_row().unwrap() {
-        n_read += 1;
-        let place = Place::of_numbers(row.unwrap().place.to_numbers());
-        assert_eq!(all(path, options, mapping.clone(), place), whole[n_read..]);
-    }
 }
 
 #[test]
@@ -212,7 +176,7 @@ fn csv_file_in_utf16_is_read_and_resumed() {
         let bytes: Vec<u8> = mark.into_iter().chain(units).collect();
         let (_folder, path, options) = file("a.csv", &bytes);
         assert_eq!(all(&path, options, sniffed_mapping(&path, options), Place::default()), want);
-        check_resumes_from_all(&path, options);
+        check_resumes(&path, options);
     }
 }
 
@@ -238,9 +202,7 @@ fn date_column_is_combined_with_a_column_of_times_of_day_or_of_hours() {
     }
     let part = "date,hour,price\n2024-01-02,7,1\n2024-01-02,8,2\n";
     check_rejected(part, &["column hour, 7 to 8", "--first-hour 0 or --first-hour 1"]);
-    let (_folder, path, options) = file("a.csv", part.as_bytes());
-    let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
-    assert_eq!(survey.time(None, Some(1)).unwrap().first_hour, Some(1));
+    assert_eq!(sniff_csv(part).unwrap().time(None, Some(1)).unwrap().first_hour, Some(1));
 }
 
 #[test]
@@ -296,10 +258,8 @@ fn numeric_columns_are_not_parts_of_the_timestamp_if_other_columns_are_a_complet
 
 #[test]
 fn skipped_local_time_in_a_short_file_is_reported() {
-    let (_folder, path, options) = file("a.csv", b"d,k\n2024-03-10 02:30,1\n2024-03-10 03:30,2\n");
-    let zone: Zone = "America/New_York".parse().unwrap();
-    let texts = TimeTexts { zone, ..TimeTexts::default() };
-    let why = try_sniffed_mapping(&path, options, texts).unwrap_err();
+    let (_folder, path, options) = csv("d,k\n2024-03-10 02:30,1\n2024-03-10 03:30,2\n");
+    let why = try_sniffed_mapping(&path, options, new_york(Ambiguous::default())).unwrap_err();
     assert!(
         why.ends_with("; d: `2024-03-10 02:30`: the clock skips it in this time zone"),
         "{why}"
@@ -325,11 +285,18 @@ fn new_york(ambiguous: Ambiguous) -> TimeTexts {
     TimeTexts { zone, ambiguous, ..TimeTexts::default() }
 }
 
+/// Reads all of a CSV file with local times of New York.
+fn in_new_york(text: &str, ambiguous: Ambiguous) -> Vec<String> {
+    let (_folder, path, options) = csv(text);
+    let mapping = try_sniffed_mapping(&path, options, new_york(ambiguous)).unwrap();
+    all(&path, options, mapping, Place::default())
+}
+
 #[test]
 fn order_of_rows_resolves_the_repeated_hour_at_the_end_of_summer_time() {
     let starts = ["02:00", "03:00", "04:00", "05:00", "06:00", "07:00"];
     for is_descending in [false, true] {
-        let (_folder, path, options) = file("a.csv", local_hours(is_descending).as_bytes());
+        let (_folder, path, options) = csv(&local_hours(is_descending));
         let mapping = try_sniffed_mapping(&path, options, new_york(Ambiguous::ByOrder)).unwrap();
         let rows = all(&path, options, mapping.clone(), Place::default());
         let mut want: Vec<_> = starts.iter().map(|at| format!("2024-11-03T{at}:00Z")).collect();
@@ -353,11 +320,7 @@ fn order_of_rows_resolves_the_repeated_hour_at_the_end_of_summer_time() {
 #[test]
 fn repeated_hour_that_the_order_does_not_resolve_requires_an_option() {
     let text = "time,x\n2024-11-03 00:00,0\n2024-11-03 01:00,1\n2024-11-03 02:00,2\n";
-    let (_folder, path, options) = file("a.csv", text.as_bytes());
-    let read = |ambiguous| {
-        let mapping = try_sniffed_mapping(&path, options, new_york(ambiguous)).unwrap();
-        all(&path, options, mapping, Place::default())
-    };
+    let read = |ambiguous| in_new_york(text, ambiguous);
     let open = read(Ambiguous::ByOrder);
     assert!(open[1].contains("3: bad:") && open[1].contains("--ambiguous earlier"), "{open:?}");
     assert_eq!(open.len(), 3);
@@ -374,9 +337,7 @@ fn duplicate_or_late_row_is_not_taken_for_the_clock_change() {
             "time,x\n2024-11-03 00:59:58,0\n2024-11-03 {pair}\n2024-11-03 01:20,3\n\
              2024-11-03 02:00,4\n"
         );
-        let (_folder, path, options) = file("a.csv", text.as_bytes());
-        let mapping = try_sniffed_mapping(&path, options, new_york(Ambiguous::ByOrder)).unwrap();
-        let rows = all(&path, options, mapping, Place::default());
+        let rows = in_new_york(&text, Ambiguous::ByOrder);
         assert_eq!(rows.iter().filter(|row| row.contains("--ambiguous")).count(), 3, "{rows:?}");
     }
 }
@@ -387,9 +348,7 @@ fn repeated_hour_of_rows_at_irregular_minutes_is_resolved_by_their_order() {
     for (idx, hour) in ["00", "01", "01", "02"].iter().enumerate() {
         writeln!(text, "2024-11-03 {hour}:00,{idx}\n2024-11-03 {hour}:05,{idx}").unwrap();
     }
-    let (_folder, path, options) = file("a.csv", text.as_bytes());
-    let mapping = try_sniffed_mapping(&path, options, new_york(Ambiguous::ByOrder)).unwrap();
-    let rows = all(&path, options, mapping, Place::default());
+    let rows = in_new_york(&text, Ambiguous::ByOrder);
     let starts: Vec<_> = rows.iter().filter_map(|row| row.split(' ').nth(1)).collect();
     let want = ["04:00", "04:05", "05:00", "05:05", "06:00", "06:05", "07:00", "07:05"];
     assert_eq!(starts, want.map(|at| format!("2024-11-03T{at}:00Z")));
@@ -397,19 +356,16 @@ fn repeated_hour_of_rows_at_irregular_minutes_is_resolved_by_their_order() {
 
 #[test]
 fn numbers_that_are_all_dates_with_an_hour_are_read_as_dates() {
-    check(
-        "a.csv",
+    check_csv(
         "dateHour,sessions\n2026010113,5\n2026010114,6\n",
         &["2: 2026-01-01T13:00:00Z 5", "3: 2026-01-01T14:00:00Z 6"],
     );
-    check(
-        "a.csv",
+    check_csv(
         "dateHourMinute,sessions\n202601010005,5\n202601010106,6\n",
         &["2: 2026-01-01T00:05:00Z 5", "3: 2026-01-01T01:06:00Z 6"],
     );
     // The second number is not a date.
-    check(
-        "a.csv",
+    check_csv(
         "sent_at,x\n2026010113,5\n2026013313,6\n",
         &["2: 2034-03-15T04:35:13Z 5", "3: 2034-03-15T05:28:33Z 6"],
     );
@@ -420,8 +376,7 @@ fn field_with_a_single_repeated_time_is_not_the_timestamp() {
     let rows = "2026-01-01T00:10:00Z,64.3\n2026-01-01T00:00:00Z,2026-01-02T00:00:00Z,\
                 2026-01-01T00:20:00Z,65.3\n2026-01-01T00:00:00Z,2026-01-02T00:00:00Z,\
                 2026-01-01T00:10:00Z,4.3\n";
-    check(
-        "a.csv",
+    check_csv(
         &format!("_start,_stop,_time,_value\n2026-01-01T00:00:00Z,2026-01-02T00:00:00Z,{rows}"),
         &[
             "2: 2026-01-01T00:10:00Z '2026-01-01T00:00:00Z' '2026-01-02T00:00:00Z' 64.3",
@@ -433,8 +388,7 @@ fn field_with_a_single_repeated_time_is_not_the_timestamp() {
 
 #[test]
 fn row_with_an_unclosed_quote_is_rejected() {
-    check(
-        "a.csv",
+    check_csv(
         "time,x,note\n2026-01-01,1,\"a\" b\n2026-01-02,2,\"oops\n2026-01-03,3,c\n",
         &["2: 2026-01-01T00:00:00Z 1 'a b'", "3: bad: quoted field is not closed"],
     );
@@ -478,14 +432,13 @@ fn large_integers_are_read_exactly_or_rejected() {
         writeln!(text, "{},{second}", at(second)).unwrap();
     }
     writeln!(text, "{},9007199254740993", at(1)).unwrap();
-    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let (_folder, path, options) = csv(&text);
     let rows = all(&path, options, sniffed_mapping(&path, options), Place::default());
     let why =
         "bad: column id: `9007199254740993` is not exact as a float: --type id=integer keeps it";
     assert!(rows.last().unwrap().ends_with(why), "{rows:?}");
     let at = at(0);
-    check(
-        "a.csv",
+    check_csv(
         &format!("timestamp,id\n{at},18446744073709551615\n{at},1\n"),
         &[
             "2: bad: column id: `18446744073709551615` is not exact as a float: --type id=string keeps it",
@@ -493,13 +446,11 @@ fn large_integers_are_read_exactly_or_rejected() {
         ],
     );
     // -2^63 stands for missing values in some programs.
-    check(
-        "a.csv",
+    check_csv(
         &format!("timestamp,id\n{at},-9223372036854775808\n"),
         &["2: 2024-01-02T00:00:00Z -9223372036854775808i"],
     );
-    check(
-        "a.csv",
+    check_csv(
         &format!("timestamp,id\n{at},9007199254740995.0\n{at},1\n"),
         &[
             "2: bad: column id: `9007199254740995.0` is not exact as a float: --type id=integer keeps it",
