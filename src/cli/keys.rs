@@ -427,6 +427,7 @@ fn forget_key(profile: &str) -> anyhow::Result<()> {
         format!("no key of {profile} was stored{note}")
     })
 }
+
 fn number(text: &str) -> Result<i64, &'static str> {
     text.parse().map_err(|_| "expected a key's number, as `triptych keys list` prints it")
 }

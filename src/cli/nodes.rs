@@ -205,10 +205,9 @@ async fn change_chosen(chosen: ChosenNodes, patch: NodePatch) -> anyhow::Result<
 }
 
 async fn decide(named: NamedNodes, approval: NodeApproval) -> anyhow::Result<()> {
-    let head = named.change.head.connect()?;
-    let ids: Vec<String> = named.nodes.iter().map(PeerId::to_string).collect();
+    let NamedNodes { nodes, change } = named;
     let patch = NodePatch { cordoned: None, approval: Some(approval) };
-    print_changed(&change(&head, &ids, patch).await?, named.change.json)
+    change_chosen(ChosenNodes { nodes, selector: None, change }, patch).await
 }
 
 async fn change(head: &Head, ids: &[String], patch: NodePatch) -> anyhow::Result<Vec<NodeDetail>> {

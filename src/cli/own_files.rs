@@ -16,6 +16,7 @@ use stack::data_dir::DataDir;
 use stack::local::{LocalFunction, Packed};
 use stack::start::ServiceFiles;
 use task::clock::Clock;
+
 /// Name of the API key that is created for the local stack.
 const STACK_KEY_NAME: &str = "local stack";
 
@@ -36,6 +37,7 @@ const DEMO_FUNCTIONS: [DemoFunction; 4] = [
     },
     DemoFunction { name: "predict", module: include_bytes!("../../assets/functions/predict.wasm") },
 ];
+
 /// Opens the accounts and API keys of `data_dir`.
 ///
 /// # Errors

@@ -29,6 +29,7 @@ const IN_USE: &str = "is in use by a service";
 
 /// Advice for a data directory that cannot be used.
 const OTHER_DIRECTORY: &str = "name another directory with --data-dir";
+
 /// Checks the directory `data_dir`, or the platform's data directory, as services on this machine would
 /// use it.
 pub(super) async fn check(data_dir: Option<PathBuf>) -> Vec<Finding> {

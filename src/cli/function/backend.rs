@@ -53,6 +53,7 @@ const CONNECTION_ADVICE: [(&str, &str); 4] = [
     ("corrupt message of type InvalidContentType", "perhaps the head is at http://, without TLS"),
     ("invalid HTTP version parsed", "perhaps the head is at https://, with TLS"),
 ];
+
 /// Flags that name a head.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = WHERE)]

@@ -47,8 +47,8 @@ impl<T: FromStr> FromStr for LimitValue<T> {
 }
 
 impl LimitFlags {
-    /// Returns `limits` with the changes of these flags, or `None` if no flag is given.
-    fn apply(self, limits: KeyLimits) -> Option<KeyLimits> {
+    /// Returns `limits` with the changes of these flags.
+    fn apply(self, limits: KeyLimits) -> KeyLimits {
         fn or<T>(value: Option<LimitValue<T>>, current: Option<T>) -> Option<T> {
             match value {
                 None => current,
@@ -57,16 +57,12 @@ impl LimitFlags {
             }
         }
         let Self { rate, burst, requests_per_day, bytes_per_day } = self;
-        let has_change = rate.is_some()
-            || burst.is_some()
-            || requests_per_day.is_some()
-            || bytes_per_day.is_some();
-        has_change.then(|| KeyLimits {
+        KeyLimits {
             rate: or(rate, limits.rate),
             burst: or(burst, limits.burst),
             requests_per_day: or(requests_per_day, limits.requests_per_day),
             bytes_per_day: or(bytes_per_day, limits.bytes_per_day),
-        })
+        }
     }
 }
 
@@ -82,14 +78,11 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let record = accounts.key(Scope::All, id).await.context("cannot read the key")?;
     let record = record.ok_or_else(|| no_key(id))?;
-    let limits = match flags.apply(record.limits) {
-        None => record.limits,
-        Some(limits) => {
-            let is_set = accounts.set_limits(id, limits).await.context("cannot set the limits")?;
-            ensure!(is_set, no_key(id));
-            limits
-        }
-    };
+    let limits = flags.apply(record.limits);
+    if limits != record.limits {
+        let is_set = accounts.set_limits(id, limits).await.context("cannot set the limits")?;
+        ensure!(is_set, no_key(id));
+    }
     let line = |what: &str, limit: Option<u64>| {
         let shown = match limit {
             None => "the service's default".to_owned(),
@@ -116,11 +109,11 @@ mod tests {
         let none =
             LimitFlags { rate: None, burst: None, requests_per_day: None, bytes_per_day: None };
         let current = KeyLimits { rate: Some(5), burst: Some(6), ..KeyLimits::default() };
-        assert_eq!(none.apply(current), None);
+        assert_eq!(none.apply(current), current);
         let rate = "default".parse().ok();
         let flags = LimitFlags { rate, requests_per_day: "7".parse().ok(), ..none };
         let want = KeyLimits { rate: None, requests_per_day: Some(7), ..current };
-        assert_eq!(flags.apply(current), Some(want));
+        assert_eq!(flags.apply(current), want);
         assert!(
             "many".parse::<LimitValue<u32>>().is_err() && "-1".parse::<LimitValue<u32>>().is_err()
         );
