@@ -8,8 +8,7 @@ use crate::support::datasets::Service;
 
 #[tokio::test]
 async fn dataset_is_created_listed_shown_and_read() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let create = ["datasets", "create", "btc usd", "--column", "close", "--column", "n:integer"];
     let about = ["--description", "Bitcoin", "--metadata", "ticker=btc", "--tag", "public"];
     let id = home.run_ok(&[&create[..], &about].concat()).trim().to_owned();
@@ -60,8 +59,7 @@ async fn dataset_is_created_listed_shown_and_read() {
 
 #[tokio::test]
 async fn columns_are_added_renamed_and_deleted() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let columns =
         |arguments: &[&str]| home.run_ok(&[&["datasets", "columns", "btc"], arguments].concat());
     let create = ["datasets", "create", "btc", "--column", "close", "--column", "vol:integer"];
@@ -86,8 +84,7 @@ async fn columns_are_added_renamed_and_deleted() {
 
 #[test]
 fn retention_is_set_shown_and_removed() {
-    let service = Service::start();
-    let home = service.home();
+    let (_service, home) = Service::with_home();
     home.run_ok(&["datasets", "create", "btc", "--metadata", "ticker=btc"]);
     let retention =
         |arguments: &[&str]| home.run_ok(&[&["datasets", "retention", "btc"], arguments].concat());

@@ -115,8 +115,7 @@ async fn line_breaks_in_texts_are_not_counted_as_exported_rows() {
 
 #[tokio::test]
 async fn exported_file_appears_only_when_it_is_complete() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     home.write("old.csv", b"as it was");
     let why = home.run_err(&["datasets", "export", "none", "-o", "old.csv"]);
     assert!(why.contains("no dataset none"), "{why}");

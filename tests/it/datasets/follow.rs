@@ -21,8 +21,7 @@ fn expected(minutes: impl IntoIterator<Item = u32>) -> Vec<String> {
 
 #[tokio::test]
 async fn follow_prints_each_row_once_across_a_restart() {
-    let mut service = Service::start();
-    let home = service.home();
+    let (mut service, home) = Service::with_home();
     let dataset = create(&service.http(), "live").await;
     let rows = |minutes: std::ops::Range<u32>| minutes.map(minute_row).collect::<Vec<_>>();
     insert(&service.http(), dataset, &rows(0..120)).await;
@@ -42,8 +41,7 @@ async fn follow_prints_each_row_once_across_a_restart() {
 
 #[tokio::test]
 async fn follow_with_changes_prints_them_across_a_restart() {
-    let mut service = Service::start();
-    let home = service.home();
+    let (mut service, home) = Service::with_home();
     let dataset = create(&service.http(), "live").await;
     insert(&service.http(), dataset, &[minute_row(0), minute_row(1)]).await;
     let delete = |minute: u32| {
@@ -88,8 +86,7 @@ async fn follow_with_changes_prints_them_across_a_restart() {
 
 #[tokio::test]
 async fn follow_prints_rows_from_a_start_up_to_a_limit() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let dataset = create(&service.http(), "live").await;
     // More rows than a pipe holds, so that the command notices that its output is closed.
     let rows: Vec<_> = (0..5000).map(minute_row).collect();

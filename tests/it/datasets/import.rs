@@ -16,8 +16,7 @@ fn flat(minute: u32, close: f64) -> Value {
 
 #[tokio::test]
 async fn csv_file_is_imported_as_a_dataset_once() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let text = "Open Time;px;note;ok\n1772323200000;1.5;\"a;b\";true\n1772323260000;2;;false\n";
     home.write("btc.csv", text.as_bytes());
     let arguments =
@@ -44,8 +43,7 @@ async fn csv_file_is_imported_as_a_dataset_once() {
 
 #[tokio::test]
 async fn importing_in_merge_mode_changes_only_columns_with_a_value() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let text = |rows: [&str; 2]| {
         format!("timestamp,{}\n{},{}\n", rows[0], timestamp(0), rows[1]).into_bytes()
     };
@@ -66,8 +64,7 @@ async fn importing_in_merge_mode_changes_only_columns_with_a_value() {
 
 #[tokio::test]
 async fn import_reads_timestamps_from_two_columns_or_in_a_given_date_format() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     home.write("stooq.csv", b"Date,Time,Close\n20260301,000000,1\n20260301,000100,2\n");
     let output = home.run(&["datasets", "import", "stooq.csv"]);
     assert!(output.code == 0 && output.err.contains("time     Date and Time"), "{output:?}");
@@ -86,8 +83,7 @@ async fn import_reads_timestamps_from_two_columns_or_in_a_given_date_format() {
 
 #[tokio::test]
 async fn import_options_for_type_and_null_convert_texts_to_numbers() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let line = |minute, open| format!("{{\"t\":\"{}\",\"open\":\"{open}\"}}\n", timestamp(minute));
     home.write("a.ndjson", (line(0, "1.5") + &line(1, "inf")).as_bytes());
     let output = home.run(&["datasets", "import", "a.ndjson", "--dry-run"]);
@@ -108,8 +104,7 @@ async fn import_options_for_type_and_null_convert_texts_to_numbers() {
 
 #[tokio::test]
 async fn replaced_skipped_or_truncated_rows_are_counted_with_examples() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let nanos = |minute: u32| format!("{}.123456789Z", timestamp(minute).trim_end_matches('Z'));
     let mut text = "time,close\n".to_owned();
     for at in [timestamp(0), timestamp(0), timestamp(2), nanos(3), timestamp(2), "x".to_owned()] {
@@ -138,8 +133,7 @@ async fn replaced_skipped_or_truncated_rows_are_counted_with_examples() {
 
 #[tokio::test]
 async fn capitalized_price_columns_are_imported_in_lowercase() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let row = format!("{},1,3,0.5,2,7,9\n", timestamp(0));
     home.write("bars.csv", format!("Date,Open,High,Low,Close,Volume,Trades\n{row}").as_bytes());
     let output = home.run(&["datasets", "import", "bars.csv"]);
@@ -166,8 +160,7 @@ async fn capitalized_price_columns_are_imported_in_lowercase() {
 
 #[tokio::test]
 async fn invalid_row_stops_the_import_which_resumes_after_the_last_valid_row() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let mut text = "time,close\n".to_owned();
     for minute in 0..12 {
         let close = if minute == 7 { "x".to_owned() } else { minute.to_string() };
@@ -200,8 +193,7 @@ async fn invalid_row_stops_the_import_which_resumes_after_the_last_valid_row() {
 
 #[tokio::test]
 async fn stopped_import_starts_over_if_its_options_change() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let mut text = "time,bid,ask\n".to_owned();
     for minute in 0..6 {
         let ask = if minute == 4 { "x".to_owned() } else { (minute + 100).to_string() };
@@ -227,8 +219,7 @@ async fn stopped_import_starts_over_if_its_options_change() {
 
 #[tokio::test]
 async fn empty_file_of_a_directory_is_skipped_with_a_notice() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     home.write("kit/a.csv", format!("time,close\n{},1\n", timestamp(0)).as_bytes());
     home.write("kit/b.csv", b"");
     home.write("kit/c.csv", b"time,close\n");
@@ -248,8 +239,7 @@ async fn empty_file_of_a_directory_is_skipped_with_a_notice() {
 
 #[tokio::test]
 async fn invalid_timestamp_of_a_file_is_reported_with_its_line() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let (first, third) = (timestamp(0), timestamp(2));
     let text = format!("time,close,seen\n{first},1,{first}\nnever,2,{first}\n{third},3,{third}\n");
     home.write("a.csv", text.as_bytes());
@@ -262,8 +252,7 @@ async fn invalid_timestamp_of_a_file_is_reported_with_its_line() {
 
 #[tokio::test]
 async fn file_named_like_a_number_is_imported_under_that_name() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     home.run_ok(&["datasets", "create", "first"]);
     home.write("1.csv", format!("time,close\n{},1\n", timestamp(0)).as_bytes());
     assert_eq!(home.run(&["datasets", "import", "1.csv"]).code, 0);
@@ -274,8 +263,7 @@ async fn file_named_like_a_number_is_imported_under_that_name() {
 
 #[tokio::test]
 async fn state_of_an_earlier_import_does_not_affect_a_new_dataset() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     home.write("one.csv", format!("time,close\n{},1\n", timestamp(0)).as_bytes());
     home.write("two.csv", format!("time,close\n{},x\n", timestamp(1)).as_bytes());
     let arguments =
@@ -302,8 +290,7 @@ async fn killed_import_resumes_without_missing_or_repeating_rows() {
     /// Number of rows. The service cannot store all rows before the kill, but a debug build can store
     /// them within the test.
     const ROWS: u32 = 40_000;
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let mut text = "time,close\n".to_owned();
     for minute in 0..ROWS {
         writeln!(text, "{},{}", timestamp(minute), f64::from(minute) * 0.25).unwrap();
@@ -325,8 +312,7 @@ async fn killed_import_resumes_without_missing_or_repeating_rows() {
 
 #[tokio::test]
 async fn import_report_contains_time_column_time_range_and_replaced_rows() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let seconds = |minute: u32| 1_772_323_200 + u64::from(minute) * 60;
     let rows = |minutes: [u32; 3]| {
         let lines = minutes.map(|minute| format!("{},{minute}\n", seconds(minute)));
@@ -371,8 +357,7 @@ async fn import_report_contains_time_column_time_range_and_replaced_rows() {
 async fn file_out_of_order_is_sorted_and_resumed_after_a_kill() {
     /// Number of rows. The service cannot store all rows before the kill.
     const ROWS: u32 = 20_000;
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     // Latest row first, and every tenth row far from its position. If a timestamp is repeated, the last
     // line counts.
     let mut text = "time,close\n".to_owned();
@@ -399,8 +384,7 @@ async fn file_out_of_order_is_sorted_and_resumed_after_a_kill() {
 
 #[tokio::test]
 async fn import_rejects_files_with_an_ambiguous_layout_unless_an_option_decides() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     home.write("zone.csv", b"time,x\n2024-11-03 00:00,0\n2024-11-03 01:00,1\n");
     home.write("two.csv", b"event_time,seen_at,x\n2026-03-01 00:00,2026-03-01 00:07,1\n");
     home.write("month.csv", b"Date,x\n202603,1\n202604,2\n");
@@ -436,8 +420,7 @@ async fn import_rejects_files_with_an_ambiguous_layout_unless_an_option_decides(
 
 #[tokio::test]
 async fn table_with_the_maximum_number_of_columns_is_imported() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let names: Vec<_> = (0..1_024).map(|idx| format!("c{idx}")).collect();
     let values: Vec<_> = (0..1_024).map(|idx| idx.to_string()).collect();
     let row = format!("{},{}\n", timestamp(0), values.join(","));
@@ -455,8 +438,7 @@ async fn table_with_the_maximum_number_of_columns_is_imported() {
 
 #[tokio::test]
 async fn ndjson_is_read_from_a_file_and_from_standard_input() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let line = |minute: u32| {
         format!("{{\"timestamp\":\"{}\",\"values\":{{\"close\":{minute}}}}}\n", timestamp(minute))
     };
@@ -483,8 +465,7 @@ async fn ndjson_is_read_from_a_file_and_from_standard_input() {
 
 #[tokio::test]
 async fn json_arrays_and_times_in_several_columns_are_imported() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let rows = [flat(0, 1.5), flat(1, 2.25)];
     home.write("objects.json", serde_json::to_string_pretty(&rows).unwrap().as_bytes());
     let klines = r#"[[1772323200000,"1.50",1772323259999],[1772323260000,"2.25",1772323319999]]"#;
@@ -515,8 +496,7 @@ async fn json_arrays_and_times_in_several_columns_are_imported() {
 
 #[tokio::test]
 async fn directories_of_parquet_files_are_imported_as_a_dataset_for_each_symbol() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let made = |name: &str| {
         std::fs::read(format!("{ROOT}/tests/data/datasets/parquet/{name}.parquet")).unwrap()
     };
@@ -537,8 +517,7 @@ async fn directories_of_parquet_files_are_imported_as_a_dataset_for_each_symbol(
 
 #[tokio::test]
 async fn buckets_are_computed_from_a_column_with_values() {
-    let service = Service::start();
-    let home = service.home();
+    let (_service, home) = Service::with_home();
     home.write("ticks.csv", b"time,bid,ask,last\n2026-03-01 00:00:00,1.5,1.6,\n");
     home.run_ok(&["datasets", "import", "ticks.csv"]);
     let days = home.run_ok(&["datasets", "export", "ticks", "--resolution", "1d"]);
@@ -547,8 +526,7 @@ async fn buckets_are_computed_from_a_column_with_values() {
 
 #[tokio::test]
 async fn file_whose_rows_would_replace_each_other_is_rejected() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let mut text = "SettlementDate,SettlementPeriod,price\n".to_owned();
     for period in 1..=48 {
         writeln!(text, "2026-03-01,{period},{period}.5").unwrap();
@@ -564,8 +542,7 @@ async fn file_whose_rows_would_replace_each_other_is_rejected() {
 
 #[test]
 fn unsupported_imports_are_reported() {
-    let service = Service::start();
-    let home = service.home();
+    let (_service, home) = Service::with_home();
     home.write("a.csv", b"x,y\n1,2\n");
     home.write("b.csv", b"time,close\n2026-03-01,1\n");
     home.write("notes", b"");

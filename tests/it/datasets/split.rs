@@ -30,8 +30,7 @@ fn rows_of(number: u32, n_rows: u32) -> Vec<Value> {
 
 #[tokio::test]
 async fn each_symbol_of_a_file_becomes_a_dataset() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     for (name, is_by_symbol) in [("sorted", true), ("mixed", false)] {
         let file = format!("{name}.csv");
         home.write(&file, prices(12, is_by_symbol).as_bytes());
@@ -73,8 +72,7 @@ async fn each_symbol_of_a_file_becomes_a_dataset() {
 
 #[tokio::test]
 async fn stopped_split_resumes_and_a_template_names_the_datasets() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let text = prices(6, true).replace(&format!("{},MSFT,33", timestamp(3)), "x,MSFT,33");
     home.write("all.csv", format!("{text}{},,7\n", timestamp(0)).as_bytes());
     let arguments =
@@ -108,8 +106,7 @@ async fn stopped_split_resumes_and_a_template_names_the_datasets() {
 
 #[tokio::test]
 async fn split_by_a_missing_field_or_a_field_with_too_many_values_is_rejected() {
-    let service = Service::start();
-    let home = service.home();
+    let (_service, home) = Service::with_home();
     let mut text = "time,id,close\n".to_owned();
     for id in 0..1_001 {
         writeln!(text, "{},{id},1", timestamp(id)).unwrap();
@@ -132,8 +129,7 @@ async fn split_by_a_missing_field_or_a_field_with_too_many_values_is_rejected() 
 
 #[tokio::test]
 async fn import_that_stores_no_row_leaves_no_dataset() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     let text = format!("time,k\n{},0x10\n{},1\n", timestamp(0), timestamp(1));
     home.write("hex.csv", text.as_bytes());
     let why = home.run_err(&["datasets", "import", "hex.csv"]);

@@ -44,8 +44,7 @@ fn backtest(home: &Home, more: &[&str]) -> Value {
 
 #[tokio::test]
 async fn backtest_ranks_the_accurate_model_first() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     growing(&service, &home).await;
     // A model that reads the last row and adds the growth of two minutes.
     let sees = r#"sees=tail -n 1 | sed 's/.*"value":\([0-9]*\).*/\1/' | awk '{print "{\"value\":\"" $1+2 "\"}"}'"#;
@@ -87,8 +86,7 @@ async fn backtest_ranks_the_accurate_model_first() {
 
 #[tokio::test]
 async fn backtest_saves_a_file_per_epoch_with_row_range_predictions_truth_and_losses() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     growing(&service, &home).await;
     // A model that predicts the number of rows that it reads.
     let n_rows = r#"counts=echo "{\"value\":\"$(wc -l)\"}""#;
@@ -118,8 +116,7 @@ async fn backtest_saves_a_file_per_epoch_with_row_range_predictions_truth_and_lo
 
 #[tokio::test]
 async fn models_get_the_requested_rows_if_epochs_are_closer_than_rows() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     growing(&service, &home).await;
     // Epochs are closer to each other than rows.
     backtest(&home, &["--every", "20", "--rows", "25", "--save", "epochs"]);
@@ -134,8 +131,7 @@ async fn models_get_the_requested_rows_if_epochs_are_closer_than_rows() {
 
 #[tokio::test]
 async fn backtest_stops_if_an_epoch_cannot_be_saved() {
-    let service = Service::start();
-    let home = service.home();
+    let (service, home) = Service::with_home();
     growing(&service, &home).await;
     let model = "removes=rm -r epochs; echo >> runs; echo '{\"value\":\"1\"}'";
     let output = home.run(&[&ARGUMENTS[..], &["--model", model, "--save", "epochs"]].concat());

@@ -28,6 +28,13 @@ impl Service {
         Self { process: Some(process), address, key, folder }
     }
 
+    /// Starts a service with an empty store. Returns it with a home directory in which commands use it.
+    pub(crate) fn with_home() -> (Self, Home) {
+        let service = Self::start();
+        let home = service.home();
+        (service, home)
+    }
+
     /// Kills the service and starts it again at the same address.
     pub(crate) fn restart(&mut self) {
         self.kill();
