@@ -2,7 +2,7 @@
 //! the same number.
 //!
 //! JSON numbers might differ in the last bit after a round trip. The epoch could then not be
-//! reproduced. Use this module as `#[serde(with = "exact")]`.
+//! reproduced. Use the trait as `#[serde(with = "Exact")]`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,26 +17,13 @@ pub trait Exact: Sized {
     ///
     /// # Errors
     /// The error of the serializer.
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
     /// Deserializes a value. Texts must be borrowed from the input.
     ///
     /// # Errors
     /// The error of the deserializer, also for a text that is not a number.
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
-}
-
-pub(crate) fn serialize<T: Exact, S: Serializer>(
-    value: &T,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    value.write(serializer)
-}
-
-pub(crate) fn deserialize<'de, T: Exact, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    T::read(deserializer)
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
 /// Adapter that implements serde's traits for a value inside an option, list or map.
@@ -44,53 +31,53 @@ pub(crate) struct Text<T>(pub(crate) T);
 
 impl<T: Exact> Serialize for Text<&T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.write(serializer)
+        self.0.serialize(serializer)
     }
 }
 
 impl<'de, T: Exact> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::read(deserializer).map(Self)
+        T::deserialize(deserializer).map(Self)
     }
 }
 
 impl Exact for f64 {
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <&str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&str as Deserialize>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
 impl<T: Exact> Exact for Option<T> {
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.as_ref().map(Text).serialize(serializer)
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Serialize::serialize(&self.as_ref().map(Text), serializer)
     }
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Option::<Text<T>>::deserialize(deserializer)?.map(|Text(value)| value))
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(<Option<Text<T>> as Deserialize>::deserialize(deserializer)?.map(|Text(value)| value))
     }
 }
 
 impl<T: Exact> Exact for Vec<T> {
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter().map(Text))
     }
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let values = Vec::<Text<T>>::deserialize(deserializer)?;
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let values = <Vec<Text<T>> as Deserialize>::deserialize(deserializer)?;
         Ok(values.into_iter().map(|Text(value)| value).collect())
     }
 }
 
 impl<T: Exact> Exact for BTreeMap<Address, T> {
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter().map(|(name, value)| (name.as_str(), Text(value))))
     }
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         ActorsReader(&Self::new()).deserialize(deserializer)
     }
 }

@@ -12,7 +12,7 @@ use std::ops::{Index, IndexMut};
 use model::topic::Address;
 use serde::{Deserialize, Serialize};
 
-use crate::math::exact::{self, Exact};
+use crate::math::exact::Exact;
 use crate::math::pair_values::PairValues;
 use crate::math::statistics::{count, deviation, quantile};
 use crate::math::synthesis::weights::Params;
@@ -38,10 +38,10 @@ pub enum Role {
 #[serde(bound(serialize = "T: Exact", deserialize = "T: Exact"))]
 pub struct ByRole<T> {
     /// Value for inferers.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub inferer: T,
     /// Value for forecasters.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub forecaster: T,
 }
 
@@ -58,7 +58,7 @@ pub struct Regrets {
     /// Regrets against the combined value.
     pub ordinary: RoleValues,
     /// Regrets of inferers against the naive value.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub naive: ByActor<f64>,
     /// Regrets against the combined value without one inferer (row).
     #[serde(skip)]
@@ -75,32 +75,32 @@ pub struct Regrets {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Losses {
     /// Loss of the combined value.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub combined: f64,
     /// Loss of the naive value.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub naive: f64,
     /// Loss of each inferer's value.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub inferer: ByActor<f64>,
     /// Loss of the value implied by each forecaster.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub forecaster: ByActor<f64>,
     /// Loss of the combined value with an inferer left out, by that inferer.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub one_out_inferer: ByActor<f64>,
     /// Loss of the combined value with a forecaster left out, by that forecaster.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub one_out_forecaster: ByActor<f64>,
     /// Loss of the value combined from the inferers and only one forecaster, for each forecaster.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub one_in_forecaster: ByActor<f64>,
     /// Loss of the value that a forecaster (row) implies with an inferer (column) left out.
     #[serde(skip)]
     pub one_out_inferer_forecaster: PairValues,
     /// Standard deviation of ground truths that scaled the losses, or `None` if the losses are not
     /// scaled.
-    #[serde(with = "exact", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "Exact", default, skip_serializing_if = "Option::is_none")]
     pub std: Option<f64>,
     /// Unit of the losses, or `None` if it is the unit of the topic's present settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@ use model::topic::{Address, BlockHeight};
 use serde::{Deserialize, Serialize};
 use wire::inference::{Bundle, LabeledValue, WorkerValues};
 
-use crate::math::exact;
+use crate::math::exact::Exact;
 use crate::math::outlier::Baseline;
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::{ByActor, RoleValues};
@@ -57,7 +57,7 @@ pub struct Interval {
     /// Name of the label.
     pub label: String,
     /// Values at the [`PERCENTILES`].
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub values: Values,
 }
 

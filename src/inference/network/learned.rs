@@ -7,7 +7,7 @@ use model::topic::{Address, BlockHeight};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::inference::LabeledValue;
 
-use crate::math::exact::{self, Exact};
+use crate::math::exact::Exact;
 use crate::math::loss::{LossRule, TRUTHS_MAX};
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::{
@@ -54,23 +54,23 @@ pub struct Learned {
     /// Regrets of all families.
     pub regrets: Regrets,
     /// Scale of the regrets of the actors in the latest epoch.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub regret_scale: Option<f64>,
     /// Regret of newcomers.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub initial_regret: f64,
     /// Latest loss of the combined value.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub combined_loss: Option<f64>,
     /// Latest loss of each actor.
     pub losses: RoleValues,
     /// Moving average of each actor's scores.
     pub scores: RoleValues,
     /// Moving average of each inferer's losses.
-    #[serde(with = "exact")]
+    #[serde(with = "Exact")]
     pub loss_averages: ByActor<f64>,
     /// Latest ground truths, oldest first, if the topic's losses are scaled by their deviation.
-    #[serde(with = "exact", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(with = "Exact", default, skip_serializing_if = "Vec::is_empty")]
     pub truths: Vec<f64>,
     /// Inferences and losses in past epochs, from which the built-in forecasters predict.
     #[serde(skip)]
@@ -88,9 +88,9 @@ pub struct Learned {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ByRole<Option<f64>>")]
 struct RestingTargets {
-    #[serde(rename = "resting_target_inferer", with = "exact")]
+    #[serde(rename = "resting_target_inferer", with = "Exact")]
     inferer: Option<f64>,
-    #[serde(rename = "resting_target_forecaster", with = "exact")]
+    #[serde(rename = "resting_target_forecaster", with = "Exact")]
     forecaster: Option<f64>,
 }
 
@@ -98,19 +98,19 @@ struct RestingTargets {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ByRole<ByActor<Experience>>")]
 struct ExperienceByRole {
-    #[serde(rename = "inferers", with = "exact")]
+    #[serde(rename = "inferers", with = "Exact")]
     inferer: ByActor<Experience>,
-    #[serde(rename = "forecasters", with = "exact")]
+    #[serde(rename = "forecasters", with = "Exact")]
     forecaster: ByActor<Experience>,
 }
 
 impl Exact for Experience {
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.serialize(serializer)
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Serialize::serialize(self, serializer)
     }
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::deserialize(deserializer)
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Deserialize::deserialize(deserializer)
     }
 }
 
