@@ -165,7 +165,7 @@ async fn b7s_worker(
                     answer_to(request.order, &stdout);
                 let results = [(from.clone(), result)].into();
                 let code = Code::OK;
-                let reply = ExecuteReply { request_id, code, results, from, ..Default::default() };
+                let reply = ExecuteReply { request_id, from, code, results, ..Default::default() };
                 Message::ExecuteResponse(reply)
             }
             _ => return None,
