@@ -21,7 +21,7 @@ async fn node(group: &Group, boot_nodes: Vec<BootNode>) -> Started {
     Network::start(group, options(boot_nodes)).await.unwrap()
 }
 
-/// Starts `n` nodes that know only `boot`, and waits until each has an event: that it is connected.
+/// Starts `n` nodes that know only `boot`, and waits until each is connected to it.
 async fn nodes_of(group: &Group, boot: &Network, n: usize) -> Vec<Started> {
     let mut nodes = Vec::new();
     for _ in 0..n {

@@ -16,9 +16,7 @@ async fn cluster_of_zones(zones: &[&str]) -> Cluster {
 /// Executes a request. Returns the workers, and true if no roll call was needed.
 async fn execute_once(cluster: &Cluster, request: &Value) -> (Value, bool) {
     let answer = cluster.execute(request.clone()).await;
-    let id = answer["request_id"].as_str().unwrap();
-    let path = format!("/api/v1/executions/{id}");
-    let (_, execution) = get(cluster.head.api_address().unwrap(), &path).await;
+    let execution = executions::known(cluster, &answer["request_id"]).await;
     (answer["cluster"]["peers"].clone(), execution["warm"].as_bool().unwrap())
 }
 

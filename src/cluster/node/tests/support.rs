@@ -295,7 +295,7 @@ pub(super) fn with_metrics(options: &mut NodeOptions) {
 }
 
 /// Waits until `condition` is true.
-pub(super) async fn until_true(condition: impl Fn() -> bool + Sync + Send) {
+pub(super) async fn until_true(condition: impl Fn() -> bool + Send + Sync) {
     until(WITHIN, || async { condition().then_some(()).ok_or("not yet") }).await.unwrap();
 }
 
