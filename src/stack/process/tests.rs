@@ -1,19 +1,28 @@
 use super::*;
 
-/// Starts a shell with the script `script` in place of a service.
-fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
-    let group = Group::default();
-    let (lines, received) = mpsc::channel(16);
-    let command = Command {
+/// Returns the command of a shell with the script `script` in place of a service.
+fn command(script: &str) -> Command {
+    Command {
         process: "service".into(),
         program: "/bin/sh".into(),
         arguments: vec!["-c".into(), script.into()],
         environment: vec![("SECRET", "s3cret".into())],
         log: None,
         is_detached: false,
-    };
+    }
+}
+
+/// Starts a process.
+fn started(command: Command) -> (Group, Running, mpsc::Receiver<Line>) {
+    let group = Group::default();
+    let (lines, received) = mpsc::channel(16);
     let running = command.run(&group, &lines).unwrap();
     (group, running, received)
+}
+
+/// Starts a shell with the script `script` in place of a service.
+fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
+    started(command(script))
 }
 
 #[tokio::test]
@@ -79,18 +88,11 @@ async fn stopped_process_restarts_on_the_same_ports() {
 #[tokio::test]
 async fn detached_process_outlives_its_group_and_logs_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
-    let group = Group::default();
-    let (lines, mut received) = mpsc::channel(16);
-    let script = "echo hello; exec sleep 600";
-    let command = Command {
-        process: "kept".into(),
-        program: "/bin/sh".into(),
-        arguments: vec!["-c".into(), script.into()],
-        environment: Vec::new(),
+    let (group, running, mut received) = started(Command {
         log: Some(folder.path().join("log")),
         is_detached: true,
-    };
-    let running = command.run(&group, &lines).unwrap();
+        ..command("echo hello; exec sleep 600")
+    });
     assert_eq!(received.recv().await.map(|line| line.text).as_deref(), Some("hello"));
     let request = Arc::clone(&running.stop_request);
     group.shutdown().await;
@@ -104,19 +106,12 @@ async fn detached_process_outlives_its_group_and_logs_to_a_file() {
 async fn process_with_a_log_file_outlives_its_group_only_if_detached() {
     for is_detached in [true, false] {
         let folder = tempfile::tempdir().unwrap();
-        let group = Group::default();
-        let (lines, mut received) = mpsc::channel(16);
         let log = folder.path().join("log");
         std::fs::write(&log, "earlier run\n").unwrap();
-        let command = Command {
-            process: "added".into(),
-            program: "/bin/sh".into(),
-            arguments: vec!["-c".into(), "echo up; read word; echo got $word; cat".into()],
-            environment: Vec::new(),
+        let (group, running, mut received) = started(Command {
             log: Some(log.clone()),
-            is_detached: false,
-        };
-        let running = command.run(&group, &lines).unwrap();
+            ..command("echo up; read word; echo got $word; cat")
+        });
         assert_eq!(received.recv().await.map(|line| line.text).as_deref(), Some("up"));
         if is_detached {
             running.detach();
