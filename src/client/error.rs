@@ -26,13 +26,13 @@ pub enum ClientError {
     #[error("cannot create the HTTP client")]
     Prepare(#[source] reqwest::Error),
     /// The service cannot be reached, or the connection was lost.
-    #[error("cannot connect to {address}")]
+    #[error("cannot connect to {address}: {why}")]
     Reach {
         /// Address of the service, without path and query.
         address: String,
-        /// Error of the HTTP library.
-        #[source]
-        source: reqwest::Error,
+        /// The innermost cause, such as `Connection refused (os error 111)`. The causes around it name
+        /// parts of the HTTP library.
+        why: String,
     },
     /// The service did not respond in time.
     #[error("no response from {address} within {} s", within.as_secs())]
@@ -85,6 +85,11 @@ pub enum ClientError {
     },
 }
 
+/// Returns the text of the innermost cause of `error`, or of `error` itself if it has no cause.
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
+}
+
 impl ClientError {
     /// Returns the HTTP status, if the service refused the request.
     #[must_use]
@@ -112,15 +117,8 @@ impl ClientError {
             Self::Refused { message, .. }
             | Self::Rows { message, .. }
             | Self::Limited { message, .. } => message.clone(),
-            _ => {
-                let mut cause = self.source();
-                let mut last = None;
-                while let Some(error) = cause {
-                    last = Some(error.to_string());
-                    cause = error.source();
-                }
-                last.unwrap_or_else(|| self.to_string())
-            }
+            Self::Reach { why, .. } => why.clone(),
+            _ => innermost(self),
         }
     }
 

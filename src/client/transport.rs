@@ -22,7 +22,7 @@ use wire::error::DatasetsError;
 use wire::paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER};
 
 use crate::datasets::seen_revisions::SeenRevisions;
-use crate::error::ClientError;
+use crate::error::{ClientError, innermost};
 
 /// Time after which an unused connection is closed. The services close unused connections after 30 s,
 /// and a request that is sent at that moment gets no response.
@@ -222,7 +222,7 @@ impl Transport {
         if source.is_timeout() && !source.is_connect() {
             ClientError::TimedOut { address, within }
         } else {
-            ClientError::Reach { address, source: source.without_url() }
+            ClientError::Reach { address, why: innermost(&source.without_url()) }
         }
     }
 }
