@@ -4,11 +4,12 @@
 //! numbers  form u8 · 0: first i64, step i64 · 1: i64 × n · 2: pco of n i64 · 4: packed
 //! floats   form u8 · 1: f64 × n · 2: pco of n f64 · 3: exponent u8, numbers. Each float is its number
 //!          divided by 10^exponent. · 4: packed · 5: exponent u8, length u32, numbers of that length,
-//!          numbers. Each float is the quotient plus the second number in units of the last place.
+//!          numbers. Each float is its number divided by 10^exponent, plus its second number in units
+//!          of the last place.
 //! pco      head · page × pages, each after its length u32
 //! ```
 //!
-//! `codec/packed.rs` describes `packed`, which contains the rank of each number. Ranks are integers in
+//! `codec/packed.rs` describes `packed`, which contains the ranks of the numbers. Ranks are integers in
 //! the order of the numbers. Chunks of stores before format 13 have lists of the crate `pco`. Their head
 //! is the header and the metadata of a chunk in the wrapped format, and every page has
 //! [`PCO_PAGE_ROWS`] rows, except for the last.
@@ -275,8 +276,9 @@ fn read_words<T: Word, U>(
     Ok(())
 }
 
-/// Returns the smallest number of decimals that represents all floats, the floats as integers without
-/// the decimal point, and the distance of each float from its decimal in units of the last place.
+/// Returns the smallest number of decimals that represents all floats to within [`UNITS_MAX`], the floats
+/// as integers without the decimal point, and the distance of each float from its decimal in units of the
+/// last place. Returns `None` if [`DECIMALS_MAX`] are not enough.
 fn decimals(floats: &[f64]) -> Option<(u8, Vec<i64>, Vec<i64>)> {
     let mut exponent = 0;
     // A test of some 16 floats rejects most columns with full mantissas.

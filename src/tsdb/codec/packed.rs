@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! packed   low u64 · factor u64 · step u64 · block × blocks · 0 u64
-//! block    order u8 · width u8 · extra u8 · n u8 · start u64 · fields · places · rests
+//! block    order u8 · width u8 · extra u8 · exceptions u8 · start u64 · fields · places · rests
 //! fields   width bits for each number of the block
-//! places   u8 × n, the indices of the exceptions in the block
+//! places   u8 × exceptions, their indices in the block
 //! rests    extra bits for each exception
 //! ```
 //!
@@ -111,6 +111,9 @@ impl<'a> Block<'a> {
         let places = reader.take(n_exceptions)?;
         let rests = reader.bytes;
         reader.take((n_exceptions * extra).div_ceil(8))?;
+        if reader.bytes.len() < 8 || places.iter().any(|place| usize::from(*place) >= n_rows) {
+            return Err(damaged("chunk is truncated"));
+        }
         Ok(Self { has_differences: order == 1, start, width, fields, places, extra, rests })
     }
 

@@ -29,8 +29,8 @@ const TO_12: &str = "CREATE TABLE row_changes (
     PRIMARY KEY (dataset, n)
 ) STRICT, WITHOUT ROWID;";
 
-/// Allows packed lists in chunks (see `codec/packed.rs`), which older programs cannot read. Existing chunks are
-/// not changed.
+/// Allows packed lists in chunks (see `codec/packed.rs`), which older programs cannot read. Existing
+/// chunks are not changed.
 const TO_13: &str = "";
 
 /// The tables and the number of their format, which increases with each change of the tables or of the

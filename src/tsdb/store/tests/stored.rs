@@ -25,6 +25,13 @@ fn minutes(minutes: std::ops::Range<i32>) -> impl Iterator<Item = (i64, f64)> {
     })
 }
 
+/// Returns a row for each minute: first decimals, then sums of decimals.
+fn decimals() -> impl Iterator<Item = (i64, f64)> {
+    let cents = (0..1024).map(|n| f64::from(n * 7919 % 1013) / 100.0);
+    let sums = (1024..2048).map(|n| f64::from(n * 7919 % 1013).mul_add(0.1, 0.2));
+    cents.chain(sums).zip(0..).map(|(value, minute)| (minute * 60, value))
+}
+
 /// Returns true if this run is to write the stored files.
 pub(crate) fn is_written() -> bool {
     std::env::var_os("TRIPTYCH_WRITE_STORED_FILE").is_some_and(|value| value == "1")
@@ -41,6 +48,9 @@ pub(crate) async fn fill(store: &dyn Store) {
         append(store, id, block(minutes(n))).await;
     }
     append(store, id, block(LATE)).await;
+    let id = create(store, new_dataset("decimals")).await;
+    append(store, id, block(decimals())).await;
+    store.settle().await.unwrap();
 }
 
 /// Reads a store that [`fill`] filled, appends to it and deletes from it.
@@ -48,6 +58,10 @@ pub(crate) async fn check(store: &dyn Store) {
     let mut want: BTreeMap<i64, f64> = minutes(0..2700).chain(LATE).collect();
     let which = DatasetRef::Name("stored".to_owned());
     let id = store.sight(None, &which).unwrap().unwrap().dataset.id;
+    // Files before format 13 do not have this dataset.
+    if let Some(sight) = store.sight(None, &DatasetRef::Name("decimals".to_owned())).unwrap() {
+        compare(store, sight.dataset.id, &decimals().collect(), &[(5, 40, 30, 90_000)]);
+    }
     compare(store, id, &want, &[(5, 40, 30, 90_000)]);
     store.settle().await.unwrap();
     compare(store, id, &want, &[(5, 40, 30, 90_000)]);
