@@ -373,7 +373,9 @@ fn check_texts(new: Texts<'_>, before: Texts<'_>) -> Result<(), Invalid> {
         check_name("a metadata field", field)?;
         check_text("a metadata value", value)?;
     }
-    Retention::from_metadata(metadata)?;
+    if metadata != old_metadata {
+        Retention::from_metadata(metadata)?;
+    }
     Ok(())
 }
 

@@ -44,16 +44,17 @@ fn read_row(builder: &mut ColumnBuilder, text: &str, needs_values: bool) -> Resu
         builder.refuse(None, "a row must be an object");
         return Ok(());
     }
-    let mut n_timestamps = 0;
+    let (mut n_timestamps, mut has_values) = (0, false);
     let read = all_members(text, &mut |name, cell| {
         n_timestamps += usize::from(name == TIMESTAMP);
+        has_values |= name != TIMESTAMP;
         builder.push_field(name, cell);
     });
     match read {
         Err(what) => builder.refuse(None, &what),
         Ok(n_members) => {
             builder.end_row();
-            if needs_values && n_members == n_timestamps {
+            if needs_values && !has_values && n_members == n_timestamps {
                 builder.refuse(None, "values are missing; a row without any needs \"values\":{}");
             }
         }

@@ -120,6 +120,19 @@ async fn row_without_values_does_not_erase_the_stored_row() {
     assert_eq!(service.rows().await["results"][0]["values"]["close"], 0.5);
     service.insert(vec![json!({"timestamp": at, "values": {}})]).await;
     assert_eq!(service.rows().await["results"][0]["values"]["close"], Value::Null);
+    // The timestamp can be among the values.
+    for (at, values) in [
+        (Value::Null, json!({"timestamp": at, "close": 1.5})),
+        (json!(at), json!({"timestamp": null, "close": 2.5})),
+    ] {
+        let close = values["close"].clone();
+        let mut row = json!({"values": values});
+        if !at.is_null() {
+            row["timestamp"] = at;
+        }
+        service.insert(vec![row]).await;
+        assert_eq!(service.rows().await["results"][0]["values"]["close"], close);
+    }
 }
 
 #[tokio::test]
