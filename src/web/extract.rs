@@ -27,7 +27,7 @@ const BYTES_PER_SECOND_MIN: u32 = 64 * 1024;
 const FIRST_BYTES_MAX: usize = 1024 * 1024;
 
 /// Terms of serde and of Rust in reasons, by their plain forms.
-const PLAIN_TERMS: [(&str, &[&str]); 9] = [
+const PLAIN_TERMS: [(&str, &[&str]); 12] = [
     (
         "expected a whole number",
         &[
@@ -40,10 +40,10 @@ const PLAIN_TERMS: [(&str, &[&str]); 9] = [
             "cannot parse integer from empty string",
         ],
     ),
-    (
-        "expected a whole number from 0",
-        &["expected u8", "expected u16", "expected u32", "expected u64", "expected usize"],
-    ),
+    ("expected a whole number from 0 to 255", &["expected u8"]),
+    ("expected a whole number from 0 to 65535", &["expected u16"]),
+    ("expected a whole number from 0 to 4294967295", &["expected u32"]),
+    ("expected a whole number from 0", &["expected u64", "expected usize"]),
     ("expected a number", &["expected f32", "expected f64", "invalid float literal"]),
     ("expected true or false", &["provided string was not `true` or `false`"]),
     ("number is too large", &["number too large to fit in target type"]),
@@ -264,7 +264,10 @@ mod tests {
         }
         for (body, want) in [
             (r#"{"n":"x"}"#, "invalid type: string \"x\", expected a whole number at"),
-            (r#"{"size":-1}"#, "invalid value: integer `-1`, expected a whole number from 0 at"),
+            (
+                r#"{"size":-1}"#,
+                "invalid value: integer `-1`, expected a whole number from 0 to 4294967295 at",
+            ),
             (r#"{"ratio":[]}"#, "invalid type: list, expected a number at"),
             (r#"{"tags":{}}"#, "invalid type: object, expected a list at"),
             (r#"{"inner":3}"#, "invalid type: integer `3`, expected an object at"),
