@@ -127,7 +127,7 @@ fn behaviour(
 ) -> Result<Behaviour, Box<dyn std::error::Error + Send + Sync>> {
     let own = keypair.public().to_peer_id();
     // Several connections are allowed, since both peers might have dialed at the same time while an
-    // earlier connection is closing.
+    // earlier connection is closing. The limit also applies to peers that the operator named.
     let limits = ConnectionLimits::default().with_max_established_per_peer(Some(4));
     // Protocol family that the identify protocol sends, as in go-libp2p.
     let identify = identify::Config::new("ipfs/0.1.0".to_owned(), keypair.public())

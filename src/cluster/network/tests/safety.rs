@@ -82,6 +82,18 @@ async fn peer_that_publishes_too_much_is_banned_and_its_excess_messages_are_drop
 }
 
 #[tokio::test]
+async fn peer_that_repeats_malformed_messages_is_banned() {
+    let mut guarded = Guarded::start(FEW).await;
+    guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"nonsense").await.unwrap();
+    receive_message(&mut guarded.events, guarded.bad.peer_id()).await;
+    for _ in 0..10 {
+        // The code that reads messages makes this call for each malformed message.
+        guarded.node.blame(guarded.bad.peer_id());
+    }
+    guarded.ends_with_bad_cut_off().await;
+}
+
+#[tokio::test]
 async fn too_long_message_is_dropped() {
     let mut guarded = Guarded::start(ALLOWANCES).await;
     let long = vec![b'x'; MESSAGE_BYTES_MAX + 1];
