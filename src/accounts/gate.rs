@@ -163,7 +163,7 @@ pub struct StreamKey {
 }
 
 impl StreamKey {
-    /// Returns the key of a stream that `admitted` requested.
+    /// Creates the key of a stream that a request with the key `admitted` opens.
     #[must_use]
     pub fn new(keys: &Keys, admitted: &Admitted) -> Self {
         Self { keys: keys.clone(), hash: admitted.hash, failed: None }
@@ -262,8 +262,8 @@ impl Gate {
         wrap(router, move |request, next| pass(gate.clone(), messages, request, next))
     }
 
-    /// Verifies the `key` of a request from `network`, or the reason why it is refused. Without
-    /// a `network`, requests without a valid key are not limited.
+    /// Returns the verified `key` of a request from `network` with its hash, or the reason why it is
+    /// refused. Without a `network`, requests without a valid key are not limited.
     async fn identify(
         &self,
         key: Result<ApiKey, NoKey>,

@@ -342,8 +342,9 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs `job`, at the latest until the window of `nonce` closes, and submits its outputs, or only the first output if the job runs `model`. Returns the
-    /// number of expected outputs and the number of submitted outputs.
+    /// Runs `job`, at the latest until the window of `nonce` closes, and submits its outputs, or only the
+    /// first output if the job runs `model`. Returns the number of expected outputs and the number of
+    /// submitted outputs.
     async fn run_and_take(
         &self,
         nonce: BlockHeight,

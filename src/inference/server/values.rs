@@ -113,7 +113,7 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
                        100 by default."),
         ("period" = Option<String>, Query,
             description = "`24h`, `7d`, `30d` or `all`: the epochs that opened since then, at most \
-                       10 000, instead of `epochs`."),
+                       10 000, instead of `epochs`. Both together are rejected."),
         ("actor" = Option<String>, Query,
             description = "Address or name of the only actor to return, with details; all by default.")),
     responses((status = 200, description = "Leaderboard", body = Leaderboard)))]
