@@ -47,7 +47,6 @@ use self::rollcall::{Roster, Selection};
 use self::slots::{Lease, SlotGrant, SlotRequest, Slots};
 use self::workers::Lines;
 use crate::message::{CallDigest, Code, NodeResult};
-use crate::node::WorkOptions;
 use crate::peers::Peer;
 use crate::result_groups::{ResultGroup, group};
 use crate::{NodeContext, metrics};
@@ -180,7 +179,9 @@ impl Head {
     pub fn new(
         context: NodeContext,
         subgroups: &[Subgroup],
-        work: &WorkOptions,
+        signatures: SignaturePolicy,
+        response_within: Duration,
+        compile_within: Duration,
         registry: NodeRegistry,
     ) -> Self {
         let events = Events::new(context.clock.clone());
@@ -189,9 +190,9 @@ impl Head {
             lines: Lines::new(context.network.clone(), context.group.clone()),
             context,
             subgroups: subgroups.to_vec(),
-            signatures: work.signatures,
-            response_within: work.response_within,
-            compile_within: work.compile_within,
+            signatures,
+            response_within,
+            compile_within,
             inboxes: Inboxes::default(),
             slots: Slots::new(registry.clone(), n_peers_max),
             registry,

@@ -328,7 +328,15 @@ impl Node {
         let is_open = work.rest.token.is_none();
         let node_role = match role {
             RoleOptions::Head { .. } => {
-                NodeRole::Head(Head::new(context.clone(), &subgroups, &work, registry))
+                let WorkOptions { signatures, response_within, compile_within, .. } = work;
+                NodeRole::Head(Head::new(
+                    context.clone(),
+                    &subgroups,
+                    signatures,
+                    response_within,
+                    compile_within,
+                    registry,
+                ))
             }
             RoleOptions::Worker => {
                 let (context, attributes) = (context.clone(), work.attributes);

@@ -12,7 +12,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use model::dataset::{Column, Dataset, DatasetId, Dtype, PUBLIC_TAG, TIMESTAMP};
 use model::key::KeyId;
 use model::page::Limit;
@@ -157,8 +156,7 @@ impl Datasets {
             Ok(seen) => Ok(seen.columns.into_iter().find(|column| column.name == name)),
             Err(StoreError::Refused(Refusal::Refolds)) if is_deleted => {
                 let text = "the dataset has rows, and their buckets depend on column";
-                let text = format!("{text} {name}").into();
-                Err(OperationError::Denied(StatusCode::CONFLICT, text))
+                Err(OperationError::conflict(format!("{text} {name}")))
             }
             Err(error) => Err(error.into()),
         }

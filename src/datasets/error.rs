@@ -99,6 +99,11 @@ impl OperationError {
         Self::Denied(status, Cow::Borrowed(text))
     }
 
+    /// Creates the error of a change that the state of the dataset does not allow, for the reason `text`.
+    pub(crate) fn conflict(text: String) -> Self {
+        Self::Denied(StatusCode::CONFLICT, text.into())
+    }
+
     /// Creates the error for a malformed body, none of whose rows was inserted.
     pub(crate) fn malformed(reason: impl Display) -> Self {
         Invalid(format!("invalid body: {reason}")).into()

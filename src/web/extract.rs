@@ -205,6 +205,8 @@ pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, BodyError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use std::convert::Infallible;
     use std::iter::repeat_n;
 
@@ -253,31 +255,28 @@ mod tests {
 
     #[test]
     fn errors_of_bodies_and_queries_use_plain_words() {
-        #[derive(Debug, Default, serde::Deserialize)]
-        #[serde(default)]
-        struct Form {
-            n: i64,
-            size: u32,
-            ratio: f64,
-            tags: Vec<String>,
-            inner: Option<Box<Form>>,
+        fn reason<T: DeserializeOwned + std::fmt::Debug>(body: &str) -> String {
+            parse_json::<BTreeMap<String, T>>(body.as_bytes()).unwrap_err().to_string()
         }
-        for (body, want) in [
-            (r#"{"n":"x"}"#, "invalid type: string \"x\", expected a whole number at"),
+        for (error, want) in [
+            (reason::<i64>(r#"{"n":"x"}"#), "type: string \"x\", expected a whole number at"),
             (
-                r#"{"size":-1}"#,
-                "invalid value: integer `-1`, expected a whole number from 0 to 4294967295 at",
+                reason::<u32>(r#"{"n":-1}"#),
+                "value: integer `-1`, expected a whole number from 0 to 4294967295 at",
             ),
-            (r#"{"ratio":[]}"#, "invalid type: list, expected a number at"),
-            (r#"{"tags":{}}"#, "invalid type: object, expected a list at"),
-            (r#"{"inner":3}"#, "invalid type: integer `3`, expected an object at"),
+            (reason::<f64>(r#"{"n":[]}"#), "type: list, expected a number at"),
+            (reason::<Vec<String>>(r#"{"n":{}}"#), "type: object, expected a list at"),
+            (
+                reason::<BTreeMap<String, i64>>(r#"{"n":3}"#),
+                "type: integer `3`, expected an object",
+            ),
         ] {
-            let error = parse_json::<Form>(body.as_bytes()).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("invalid JSON body: {want}")), "{error}");
+            assert!(error.starts_with(&format!("invalid JSON body: invalid {want}")), "{error}");
         }
-        for (text, want) in [("n=x", "n: expected a whole number"), ("size=", "expected a whole")] {
-            let error = query::<Form>(&format!("/?{text}").parse().unwrap()).unwrap_err();
-            assert!(error.to_string().contains(want), "{error}");
+        for text in ["n=x", "n="] {
+            let error = query::<BTreeMap<String, i64>>(&format!("/?{text}").parse().unwrap());
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("expected a whole number"), "{error}");
         }
     }
 

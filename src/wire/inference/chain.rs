@@ -352,3 +352,13 @@ fn each(
     };
     entries.into_iter().map(Into::into).map(value).collect()
 }
+
+/// Value of a parameter of the chain: a number as string, or a flag.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ChainParam {
+    /// A number.
+    Text(String),
+    /// A flag.
+    Flag(bool),
+}

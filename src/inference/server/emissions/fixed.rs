@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::ToSchema;
+use wire::inference::chain::ChainParam;
 
 use super::{App, OpenApiRouter, Params, Queries, QueryText, Result};
 use crate::math::outlier;
@@ -50,14 +49,6 @@ fn respond(params: &Params, body: &'static str) -> Result<Response> {
         params.topic()?;
     }
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
-}
-
-/// Value of a parameter of the chain: a number as string, or a flag.
-#[derive(Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
-enum ChainParam {
-    Text(String),
-    Flag(bool),
 }
 
 /// Returns the chain's parameters by name. Limits have the values of this network.
