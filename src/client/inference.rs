@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use model::topic::{Address, BlockHeight, TopicId};
 use reqwest::Method;
+use serde_json::{Value, json};
 use wire::inference::cases::Decimal;
 use wire::inference::network::{
     Accepted, EpochActorBody, LatestBody, Leaderboard, RelearnBody, RelearnedBody, ServiceHealth,
@@ -154,6 +155,23 @@ impl Inference {
         topic_of(self.call(Method::PUT, paths::TOPIC_SETTINGS, topic).body(settings)).await
     }
 
+    /// Changes those settings of a topic that differ between `before` and `after`. All other settings
+    /// keep their current values, which can differ from `before`.
+    ///
+    /// # Errors
+    /// Same as [`Self::update_topic`].
+    pub async fn edit_topic(
+        &self,
+        topic: TopicId,
+        before: &TopicSettings,
+        after: &TopicSettings,
+    ) -> Result<TopicBody, ClientError> {
+        let current = self.topic_settings(topic).await?;
+        let [current, before, after] = [&current, before, after].map(|it| json!(it));
+        let settings = with_changes(current, &before, after);
+        topic_of(self.call(Method::PUT, paths::TOPIC_SETTINGS, topic).body(&settings)).await
+    }
+
     /// Permanently deletes a topic that this key owns, with all its epochs.
     ///
     /// # Errors
@@ -285,6 +303,25 @@ impl Inference {
     fn call(&self, method: Method, pattern: &str, topic: TopicId) -> Request<'_> {
         let path = pattern.replace("{version}", paths::EMISSIONS_NEW);
         self.transport.call(method, &path.replace("{topic_id}", &topic.to_string()))
+    }
+}
+
+/// Returns `current` with the members that differ between `before` and `after`.
+fn with_changes(current: Value, before: &Value, after: Value) -> Value {
+    match (current, before, after) {
+        (current, before, after) if *before == after => current,
+        (Value::Object(mut current), Value::Object(before), Value::Object(mut after)) => {
+            for name in before.keys().filter(|name| !after.contains_key(*name)) {
+                current.remove(name);
+            }
+            for (name, member) in &mut after {
+                let before = before.get(name).unwrap_or(&Value::Null);
+                let of = current.get_mut(name).map(Value::take).unwrap_or_default();
+                current.insert(name.clone(), with_changes(of, before, member.take()));
+            }
+            Value::Object(current)
+        }
+        (.., after) => after,
     }
 }
 

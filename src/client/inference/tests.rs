@@ -1,8 +1,11 @@
+use std::collections::BTreeMap;
+
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::json;
+use wire::inference::network::PredictorSettings;
 
 use super::*;
 use crate::tests::fake::Fake;
@@ -61,4 +64,50 @@ async fn epochs_of_one_actor_are_read() {
     let topic = TopicId::new(14).unwrap();
     let rows = inference.epoch_actors(topic, 1..=9, Some("mine"), 5).await.unwrap();
     assert_eq!((rows[0].nonce, rows[0].value, rows[0].loss), (4, Some(0.25), None));
+}
+
+#[tokio::test]
+async fn edit_of_a_topic_keeps_settings_that_others_changed() {
+    let settings = |metadata: &str, workers: &[&str]| {
+        let mut settings = TopicSettings { metadata: metadata.to_owned(), ..Default::default() };
+        settings.worker_whitelist = workers.iter().map(|worker| (*worker).to_owned()).collect();
+        settings
+    };
+    let predictor = |function: &str, n_rows| PredictorSettings {
+        function: function.to_owned(),
+        method: "predict.wasm".to_owned(),
+        subgroup: None,
+        n_nodes: None,
+        n_rows,
+        env: BTreeMap::new(),
+        models: Vec::new(),
+    };
+    let mut current = settings("load", &[]);
+    current.predictor = Some(predictor("old", Some(7)));
+    current.target = Some("volatility".to_owned());
+    let (sender, mut received) = tokio::sync::mpsc::channel(1);
+    let put = async move |Json(body): Json<TopicSettings>| {
+        sender.send(body).await.unwrap();
+        StatusCode::NOT_FOUND
+    };
+    let read = {
+        let current = current.clone();
+        async move || Json(current)
+    };
+    let fake = Fake::serve(Router::new().route(paths::TOPIC_SETTINGS, get(read).put(put))).await;
+    let inference = Inference::new(Transport::new(&fake.address, None).unwrap());
+
+    let mut before = settings("load", &["allo1removed"]);
+    before.predictor = Some(predictor("old", None));
+    before.target = Some("volatility".to_owned());
+    let mut after = settings("the load", &["allo1removed"]);
+    after.predictor = Some(predictor("new", None));
+    inference.edit_topic(TopicId::FIRST, &before, &after).await.unwrap_err();
+    let want = TopicSettings {
+        metadata: "the load".to_owned(),
+        predictor: Some(predictor("new", Some(7))),
+        target: None,
+        ..current
+    };
+    assert_eq!(received.recv().await, Some(want));
 }

@@ -199,8 +199,8 @@ async fn change_topic(service: &Inference, change: &Change) -> Result<Changed, C
             created.id.parse().map_or(Changed::Done, Changed::Topic)
         }
         Change::EditTopic { topic, settings, active } => {
-            if let Some(settings) = settings {
-                service.update_topic(*topic, settings).await?;
+            if let Some([before, after]) = settings.as_deref() {
+                service.edit_topic(*topic, before, after).await?;
             }
             if let Some(active) = active {
                 service.set_active(*topic, *active).await?;

@@ -31,7 +31,8 @@ pub(crate) enum Change {
     /// Changes the settings of a topic, and activates or pauses it. `None` leaves them unchanged.
     EditTopic {
         topic: TopicId,
-        settings: Option<Box<TopicSettings>>,
+        /// Settings before and after the edit. Only the differences are stored.
+        settings: Option<Box<[TopicSettings; 2]>>,
         active: Option<bool>,
     },
     DeleteTopic {

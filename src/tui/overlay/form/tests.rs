@@ -295,8 +295,8 @@ fn edit_of_a_topic_keeps_all_other_settings_and_can_pause_it() {
     screen.take(Event::Changed(paused, Err(Failure::new("change topic 1", "no", ""))));
     screen.press("tab");
     fill(&mut screen, &["the load"]);
-    let changed = TopicSettings { metadata: "the load".to_owned(), ..settings };
-    let settings = Some(Box::new(changed));
+    let changed = TopicSettings { metadata: "the load".to_owned(), ..settings.clone() };
+    let settings = Some(Box::new([settings, changed]));
     let want = Change::EditTopic { topic, settings, active: Some(false) };
     assert_eq!(submitted(&mut screen), want);
 }
@@ -447,9 +447,10 @@ fn new_epoch_length_and_loss_of_a_topic_drop_what_follows_from_the_old_ones() {
     screen.press("up");
     screen.hides(&["direction  "]);
     screen.press("tab tab down");
-    let Change::EditTopic { settings: Some(settings), .. } = submitted(&mut screen) else {
+    let Change::EditTopic { settings: Some(edit), .. } = submitted(&mut screen) else {
         panic!("new settings")
     };
+    let [_, settings] = *edit;
     assert_eq!((settings.epoch_length, settings.ground_truth_lag), (Some(24), None));
     assert_eq!(settings.worker_submission_window, Some(3), "it was no default");
     assert_eq!(settings.loss_method.as_deref(), Some("mae"));

@@ -203,10 +203,11 @@ pub(super) fn created(form: &Form) -> Change {
 /// Returns the changes of a topic that was `before`.
 pub(super) fn edited(form: &Form, before: &Edited) -> Change {
     let is_paused = form.value("state") == PAUSED;
-    let settings = settings(form, before.settings.clone());
+    let after = settings(form, before.settings.clone());
+    let is_changed = after != before.settings;
     Change::EditTopic {
         topic: before.topic,
-        settings: (settings != before.settings).then(|| Box::new(settings)),
+        settings: is_changed.then(|| Box::new([before.settings.clone(), after])),
         active: (is_paused != before.is_paused).then_some(!is_paused),
     }
 }
