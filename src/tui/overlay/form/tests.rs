@@ -381,6 +381,22 @@ fn form_for_one_service_is_dropped_when_the_address_of_a_service_changes() {
 }
 
 #[test]
+fn edit_of_a_dataset_keeps_a_tag_with_a_comma() {
+    let mut screen = data_screen((100, 40));
+    let effects = screen.effects_of("E");
+    let [Effect::Prepare(preparation)] = effects.as_slice() else { panic!("{effects:?}") };
+    let tags = vec!["a,b".to_owned(), "ok".to_owned()];
+    let prepared = Prepared { settings: None, tags, columns: columns() };
+    screen.take(Event::Prepared(*preparation, Ok(prepared)));
+    screen.press("tab tab x");
+    assert!(screen.effects_of("enter").is_empty());
+    screen.shows(&["tag `a,b` has a comma: use `triptych datasets tags`"]);
+    screen.press("backspace");
+    let Change::EditDataset(edit) = submitted(&mut screen) else { panic!("an edit") };
+    assert_eq!((edit.added_tags, edit.removed_tags), (Vec::new(), Vec::new()));
+}
+
+#[test]
 fn shorter_retention_of_a_dataset_must_be_confirmed() {
     let mut screen = data_form((100, 40), "E");
     screen.press("shift-tab shift-tab");

@@ -135,6 +135,11 @@ fn renames(form: &Form) -> Vec<(String, String)> {
 /// Returns the problem of the columns that the field `label` adds or renames. Columns are deleted, then
 /// renamed, then added.
 pub(super) fn edit_problem(form: &Form, label: &str, before: &Edited) -> Option<String> {
+    if label == "tags" {
+        let tag = before.tags.iter().find(|tag| tag.contains(','))?;
+        let problem = format!("tag `{tag}` has a comma: use `triptych datasets tags`");
+        return are_tags_changed(form, before).then_some(problem);
+    }
     let deleted = form.values("delete");
     let names = before.columns.iter().map(|column| column.name.clone());
     let mut names: BTreeSet<String> = names.filter(|name| !deleted.contains(name)).collect();
@@ -152,6 +157,10 @@ pub(super) fn edit_problem(form: &Form, label: &str, before: &Edited) -> Option<
     let mut added = columns(form, "add").into_iter().map(|(name, _)| name);
     let existing = added.find(|name| !names.insert(name.clone())).filter(|_| label == "add");
     existing.map(|name| format!("a column {name} exists"))
+}
+
+fn are_tags_changed(form: &Form, before: &Edited) -> bool {
+    form.value("tags") != before.tags.join(", ").trim()
 }
 
 /// Returns what `edit` deletes for good, or `None` if it deletes nothing.
@@ -198,9 +207,12 @@ pub(super) fn edited(form: &Form, before: &Edited) -> Change {
     let Edited { dataset, tags, columns: known } = before;
     let other = |label, known: &str| {
         let text = form.value(label);
-        (text != known).then(|| text.to_owned())
+        (text != known.trim()).then(|| text.to_owned())
     };
-    let wanted = form.values("tags");
+    let wanted = match are_tags_changed(form, before) {
+        true => form.values("tags"),
+        false => tags.clone(),
+    };
     let deleted = form.values("delete");
     Change::EditDataset(Box::new(DatasetEdit {
         dataset: dataset.id,
