@@ -83,12 +83,6 @@ impl LiveStream {
         self.held.is_some()
     }
 
-    /// Returns true if rows have arrived recently. A stream can be connected and silent.
-    pub(crate) fn is_flowing(&self, now: Timestamp) -> bool {
-        // Many datasets have one row per minute. A row can be late by half a minute.
-        self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= Duration::from_secs(90))
-    }
-
     /// Returns true if the stream is connected.
     pub(crate) const fn is_up(&self) -> bool {
         matches!(self.status, Status::Up)

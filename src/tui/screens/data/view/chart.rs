@@ -188,14 +188,12 @@ fn info(frame: Frame<'_>, room: usize, history: Option<Bucket>) -> Line<'static>
     join_facts(parts, room)
 }
 
-/// Returns the start of the latest bucket if it is open: it ends in the future, or rows within it
-/// still arrive.
+/// Returns the start of the latest bucket if it is open: it ends in the future.
 fn open_bucket(frame: Frame<'_>) -> Option<Timestamp> {
     let (data, now) = (&frame.state.data, frame.state.now);
     let newest = data.chart.nth_newest(0)?.timestamp;
     let end = newest + data.chart.resolution().bucket()?;
-    let is_filling = data.tape.front().is_some_and(|row| (newest..end).contains(&row.timestamp));
-    (end > now || (is_filling && data.live.is_flowing(now))).then_some(newest)
+    (end > now).then_some(newest)
 }
 
 /// Visible part of a chart.

@@ -251,6 +251,19 @@ fn latest_value_is_hidden_while_the_chart_shows_the_past() {
     check("data_history_120x30", &state, 120, 30);
 }
 
+#[test]
+fn bucket_is_open_until_its_end_also_if_its_rows_arrive_later() {
+    let mut state = with_buckets(opened("synthetic-btc"));
+    assert!(text(&state, 120, 30).contains("14:00 bucket open"));
+    state.now = "2026-11-20T14:05:10Z".parse().unwrap();
+    let mut row = bars(1, 7, 67_431.0).remove(0);
+    row.timestamp = "2026-11-20T14:01:00Z".parse().unwrap();
+    let news = StreamEvent::Item(vec![row]);
+    state.data.on(DataEvent::Stream { dataset: id(1), news }, state.now);
+    let text = text(&state, 120, 30);
+    assert!(text.contains("live") && !text.contains("bucket open"), "{text}");
+}
+
 /// Returns the Data screen with a single dataset that has these columns and rows, latest row
 /// first.
 fn of_columns(columns: &[(&str, Dtype)], rows: Vec<NamedRow>) -> state::State {
