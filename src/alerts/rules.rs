@@ -407,11 +407,12 @@ fn of_service(service: Service, entry: &mut RuleEntry) -> Result<Condition, Stri
 
 /// Parses a positive duration, such as `10s`, `5m` or `1h 30m`.
 fn duration(text: &str, key: &str) -> Result<Duration, String> {
-    let parsed = text.parse::<SignedDuration>().ok().and_then(|span| span.try_into().ok());
-    match parsed {
-        Some(span) if span > Duration::ZERO => Ok(span),
-        _ => Err(format!("{key} is not a duration such as \"30s\" or \"1h 30m\"")),
-    }
+    let Ok(span) = text.parse::<SignedDuration>() else {
+        let expected = "a duration such as \"30s\" or \"1h 30m\", with the units h, m and s";
+        return Err(format!("{key} is not {expected}"));
+    };
+    let span = Duration::try_from(span).ok().filter(|span| *span > Duration::ZERO);
+    span.ok_or_else(|| format!("{key} is not positive"))
 }
 
 /// Formats a duration in whole seconds, such as `2m 5s`.
@@ -532,8 +533,10 @@ mod tests {
             ),
             (
                 "[[rules]]\ndataset = 'a'\nsilent_for = 'ten'",
-                "rule 1: silent_for is not a duration such as \"30s\" or \"1h 30m\"",
+                "rule 1: silent_for is not a duration such as \"30s\" or \"1h 30m\", with the units h, m \
+                 and s",
             ),
+            ("[[rules]]\nservice = 'head'\ndown_for = '0s'", "rule 1: down_for is not positive"),
             (
                 "[[rules]]\ndataset = 'a'\nsilent_for = '1m'\nabove = 1",
                 "rule 1: above does not belong to this condition",
