@@ -2,6 +2,7 @@
 
 mod values;
 
+use std::mem::replace;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -157,7 +158,7 @@ enum Memory {
     },
 }
 
-/// True if a condition holds, and the reason. `None` if a fact does not concern the condition.
+/// True if a condition holds, and the reason. `None` if a fact does not decide the condition.
 type Judgment = Option<(bool, String)>;
 
 impl Watcher {
@@ -174,14 +175,29 @@ impl Watcher {
         Self { rules: rules.into_iter().map(watched).collect(), repeat }
     }
 
-    /// Continues an earlier watch: the rules named in `firing` fire already, and their alerts were
-    /// sent.
-    #[must_use]
-    pub fn with_firing(mut self, firing: &[String], now: Instant) -> Self {
-        for rule in self.rules.iter_mut().filter(|it| firing.contains(&it.rule.name)) {
-            rule.notified_at = Some(now);
+    /// Replaces the rules and the interval of repeated alerts. Rules with a known name and condition
+    /// remember earlier facts. The rules named in `firing` fire already, and their alerts were sent.
+    pub fn replace_rules(
+        &mut self,
+        rules: Vec<Rule>,
+        firing: &[String],
+        repeat: Option<Duration>,
+        now: Instant,
+    ) {
+        let mut known = replace(self, Self::new(rules, repeat, now)).rules;
+        for new in &mut self.rules {
+            let is_firing = firing.contains(&new.rule.name);
+            new.notified_at = is_firing.then_some(now);
+            let Some(idx) = known.iter().position(|it| it.rule.name == new.rule.name) else {
+                continue;
+            };
+            let known = known.swap_remove(idx);
+            new.notified_at = known.notified_at.or(new.notified_at).filter(|_| is_firing);
+            new.text = known.text;
+            if known.rule == new.rule {
+                new.memory = known.memory;
+            }
         }
-        self
     }
 
     /// Returns the rules.
@@ -301,12 +317,11 @@ impl Memory {
             (Condition::Silence { dataset: of, silent_for }, fact, Self::Since(last)) => {
                 if matches!(fact, Fact::Rows { dataset, .. } if of == dataset) {
                     *last = now;
-                }
-                let silence = now.duration_since(*last);
-                if silence < *silent_for {
                     return Some((false, format!("rows of {of} arrive again")));
                 }
-                Some((true, format!("no row of {of} for {}", format_duration(silence))))
+                let silence = now.duration_since(*last);
+                let text = format!("no row of {of} for {}", format_duration(silence));
+                (silence >= *silent_for).then_some((true, text))
             }
             (
                 Condition::Down { service: of, down_for },
@@ -355,7 +370,7 @@ impl Memory {
                     return Some((false, text));
                 }
                 *n_missed += 1;
-                Some(judge_missed(actor, *n_missed, *misses, *topic, *nonce))
+                judge_missed(actor, *n_missed, *misses, *topic, *nonce)
             }
             (
                 Condition::Missed { topic: of, actor, misses },
@@ -363,7 +378,7 @@ impl Memory {
                 Self::Misses { n_missed, .. },
             ) if of == topic => {
                 *n_missed += n_epochs;
-                Some(judge_missed(actor, *n_missed, *misses, *topic, *nonce))
+                judge_missed(actor, *n_missed, *misses, *topic, *nonce)
             }
             (
                 Condition::Weight { topic: of, actor, below },
@@ -402,16 +417,10 @@ fn find<'a>(
     with_address.or_else(|| actors.position(|(_, name)| name.as_ref() == Some(wanted)))
 }
 
-fn judge_missed(
-    actor: &str,
-    n_missed: u64,
-    misses: u64,
-    topic: TopicId,
-    nonce: u64,
-) -> (bool, String) {
+fn judge_missed(actor: &str, n_missed: u64, misses: u64, topic: TopicId, nonce: u64) -> Judgment {
     let epochs = counted(n_missed, "epoch");
     let text = format!("{actor} missed {epochs} of topic {topic}, up to {nonce}");
-    (n_missed >= misses, text)
+    (n_missed >= misses).then_some((true, text))
 }
 
 #[cfg(test)]

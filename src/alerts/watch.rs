@@ -95,7 +95,7 @@ pub enum Event {
 /// # Errors
 /// If a rule needs a service that is not configured.
 pub async fn watch(
-    watcher: Watcher,
+    watcher: &mut Watcher,
     clients: &Clients,
     events: Sender<Event>,
 ) -> Result<(), WatchError> {
@@ -112,7 +112,7 @@ pub async fn watch(
     Ok(())
 }
 
-async fn judge_facts(mut watcher: Watcher, mut facts: Receiver<Fact>, events: Sender<Event>) {
+async fn judge_facts(watcher: &mut Watcher, mut facts: Receiver<Fact>, events: Sender<Event>) {
     let mut ticks = interval(TICK);
     loop {
         let fact = tokio::select! {

@@ -87,7 +87,7 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     let (datasets, inference) = (Some(services.datasets()?), Some(services.inference()?));
     let clients = Clients { head, datasets, inference };
     let n_rules = rules.rules.len();
-    let watcher = Watcher::new(rules.rules, rules.notify.repeat, Instant::now());
+    let mut watcher = Watcher::new(rules.rules, rules.notify.repeat, Instant::now());
     let notifiers = Notifier::all(rules.notify, config::variable(SECRET_VARIABLE)?)?;
 
     let group = Group::default();
@@ -106,7 +106,7 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     tell(&format!("watching {n_rules} rules"));
     let work = async {
         tokio::select! {
-            result = watch(watcher, &clients, events) => Ok(result?),
+            result = watch(&mut watcher, &clients, events) => Ok(result?),
             result = printer.print_events(received) => result,
         }
     };

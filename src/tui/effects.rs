@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::alerts::state::Watcher;
 use client::accounts::Accounts;
 use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery};
 use client::error::ClientError;
@@ -25,7 +26,7 @@ use task::backoff::Backoff;
 use task::file::{FileMode, write_atomic};
 use task::group::Group;
 use tokio::io::AsyncReadExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use wire::datasets::FlatRow;
@@ -80,6 +81,8 @@ pub(crate) struct Runner {
     /// with the same subject, so the number of calls is bounded.
     running: HashMap<String, CancellationToken>,
     clients: Clients,
+    /// States of the rules for alerts. The watch in progress holds the lock.
+    watcher: Arc<Mutex<Watcher>>,
     /// The pending timers, one of each kind.
     pub(crate) timers: HashMap<Timer, Instant>,
 }
@@ -102,6 +105,7 @@ impl Runner {
             tasks: Group::default(),
             running: HashMap::new(),
             clients: Clients::default(),
+            watcher: Arc::new(Mutex::new(Watcher::new(Vec::new(), None, Instant::now()))),
             timers: HashMap::new(),
         }
     }

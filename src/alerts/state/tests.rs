@@ -15,6 +15,17 @@ impl Watched {
         Self { watcher: Watcher::new(rules.rules, None, start), start }
     }
 
+    /// Adds a rule `seconds` after the start.
+    fn add_rule(&mut self, seconds: u64) {
+        let mut rules: Vec<Rule> = self.watcher.rules().cloned().collect();
+        let other = format!("[[rules]]\nname = '{seconds}'\nservice = 'head'\ndown_for = '1s'");
+        rules.splice(0..0, other.parse::<Rules>().unwrap().rules);
+        let now = self.start + Duration::from_secs(seconds);
+        let firing = self.watcher.rules.iter().filter(|it| it.notified_at.is_some());
+        let firing: Vec<String> = firing.map(|it| it.rule.name.clone()).collect();
+        self.watcher.replace_rules(rules, &firing, self.watcher.repeat, now);
+    }
+
     /// Observes a fact `seconds` after the start. Returns the state and the text of the
     /// resulting alert.
     fn at(&mut self, seconds: u64, fact: &Fact) -> Option<(AlertState, String)> {
@@ -218,4 +229,39 @@ fn alert_is_repeated_while_its_rule_fires() {
     assert_eq!(rule.at(30, &rows(&[(2, 3.0)])), None);
     assert_eq!(rule.at(60, &Fact::Tick), Some(firing("close of btc is 3, above 1")));
     assert_eq!(rule.at(90, &Fact::Tick), None);
+}
+
+#[test]
+fn rules_keep_their_states_when_a_rule_is_added() {
+    let silence = "dataset = 'btc'\nsilent_for = '10s'";
+    let mut rule = Watched::new(silence);
+    rule.add_rule(9);
+    assert_eq!(rule.at(10, &Fact::Tick), Some(firing("no row of btc for 10s")));
+    rule.watcher.repeat = Some(Duration::from_mins(1));
+    rule.add_rule(11);
+    assert_eq!(rule.at(12, &Fact::Tick), None, "no row has arrived");
+    assert_eq!(rule.at(13, &rows(&[(1, 1.0)])), Some(resolved("rows of btc arrive again")));
+
+    let mut rule = Watched::new("topic = 1\nactor = 'mine'\nmisses = 2");
+    let no_bundle = |nonce| Fact::NoBundle { topic: TopicId::FIRST, nonce, n_epochs: 1 };
+    assert_eq!(rule.at(0, &no_bundle(10)), None);
+    rule.add_rule(1);
+    let missed = "mine missed 2 epochs of topic 1, up to 20";
+    assert_eq!(rule.at(2, &no_bundle(20)), Some(firing(missed)));
+    rule.add_rule(3);
+    assert_eq!(rule.at(4, &no_bundle(30)), None, "fires already");
+}
+
+#[test]
+fn firing_rule_whose_condition_is_changed_is_resolved_by_a_fact_only() {
+    let mut rule = Watched::new("dataset = 'btc'\nsilent_for = '10s'");
+    assert!(rule.at(10, &Fact::Tick).is_some());
+    let rules: Rules =
+        "[[rules]]\nname = 'r'\ndataset = 'btc'\nsilent_for = '20s'".parse().unwrap();
+    let now = rule.start + Duration::from_secs(11);
+    let repeat = Some(Duration::from_secs(5));
+    rule.watcher.replace_rules(rules.rules, &["r".to_owned()], repeat, now);
+    assert_eq!(rule.at(12, &Fact::Tick), None);
+    assert_eq!(rule.at(15, &Fact::Tick), Some(firing("no row of btc for 10s")), "repeated");
+    assert!(rule.at(16, &rows(&[(1, 1.0)])).is_some());
 }

@@ -1,6 +1,7 @@
 //! Watches the rules in the user's file and sends alerts.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use alerts::notify::{Notifier, SECRET_VARIABLE};
 use alerts::rules::{Notify, Rule, Rules};
@@ -58,8 +59,10 @@ impl Runner {
             datasets: self.clients.datasets.clone(),
             inference: self.clients.inference.clone(),
         };
-        let events = self.events.clone();
+        let (events, watcher) = (self.events.clone(), Arc::clone(&self.watcher));
         self.start("alerts", async move {
+            // An earlier watch releases it when it is cancelled.
+            let mut watcher = watcher.lock_owned().await;
             let read = match read(&path).await {
                 Ok(Some(read)) => read,
                 Ok(None) => return,
@@ -79,15 +82,18 @@ impl Runner {
             };
             events.send(Event::Alerts(event)).await.ok();
             let now = Instant::now();
-            let watcher = Watcher::new(rules, read.notify.repeat, now)
-                .with_firing(&firing.unwrap_or_default(), now);
+            let repeat = read.notify.repeat;
+            match firing {
+                Some(firing) => watcher.replace_rules(rules, &firing, repeat, now),
+                None => *watcher = Watcher::new(rules, repeat, now),
+            }
             let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
             let forward = async {
                 while let Some(event) = received.recv().await {
                     events.send(Event::Alerts(AlertEvent::Watch(event))).await.ok();
                 }
             };
-            let watching = watch(watcher, &clients, sender);
+            let watching = watch(&mut watcher, &clients, sender);
             let (watched, ()) = tokio::join!(watching, forward);
             if let Err(error) = watched {
                 let failure =
