@@ -79,6 +79,19 @@ fn rise_or_fall_is_measured_from_the_extreme_value_within_the_time_span() {
 }
 
 #[test]
+fn change_from_zero_has_no_percentage() {
+    let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nrises = 5\nwithin = '10s'");
+    assert_eq!(rule.at(0, &rows(&[(0, 0.0)])), None);
+    assert_eq!(rule.at(1, &rows(&[(1, 1.0)])), Some(firing("close of btc is 1, up from 0")));
+    let same = "close of btc is 0, +0.00 % from 0";
+    assert_eq!(rule.at(2, &rows(&[(2, 0.0)])), Some(resolved(same)));
+
+    let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nfalls = 5\nwithin = '10s'");
+    assert_eq!(rule.at(0, &rows(&[(0, 0.0)])), None);
+    assert_eq!(rule.at(1, &rows(&[(1, -1.0)])), Some(firing("close of btc is -1, down from 0")));
+}
+
+#[test]
 fn each_row_of_a_batch_is_judged_in_the_order_of_time() {
     let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nbelow = 100");
     let spike = rows(&[(3, 130.0), (1, 130.0), (2, 80.0)]);

@@ -144,10 +144,15 @@ impl Values {
             return (false, format!("{what} has no value"));
         };
         let text = match condition {
-            Condition::Change { direction, .. } => {
-                let (extreme, change) = self.change(newest, *direction);
-                format!("{what} is {newest}, {change:+.2} % from {extreme}")
-            }
+            Condition::Change { direction, .. } => match self.change(newest, *direction) {
+                (extreme, f64::INFINITY) => format!("{what} is {newest}, up from {extreme}"),
+                (extreme, f64::NEG_INFINITY) => {
+                    format!("{what} is {newest}, down from {extreme}")
+                }
+                (extreme, change) => {
+                    format!("{what} is {newest}, {change:+.2} % from {extreme}")
+                }
+            },
             Condition::Level { above, below, .. } => match exceeded(newest, *above, *below) {
                 Some((side, limit)) => format!("{what} is {newest}, {side} {limit}"),
                 None => format!("{what} is {newest}"),
@@ -157,14 +162,17 @@ impl Values {
         (self.satisfy(condition), text)
     }
 
-    /// Returns the extreme value, and the change from it to `newest` in percent.
+    /// Returns the extreme value, and the change from it to `newest` in percent. A change from zero is
+    /// infinite.
     fn change(&self, newest: f64, direction: Direction) -> (f64, f64) {
         let extreme = match direction {
             Direction::Rises => self.sorted.0.first(),
             Direction::Falls => self.sorted.0.last(),
         };
         let extreme = extreme.copied().unwrap_or(newest);
-        (extreme, (newest - extreme) / extreme.abs() * 100.0)
+        let change = newest - extreme;
+        // 0 divided by 0 is not a number.
+        (extreme, if change == 0.0 { 0.0 } else { change / extreme.abs() * 100.0 })
     }
 }
 
