@@ -158,8 +158,10 @@ pub(crate) enum AlertEvent {
     /// An event of the watch.
     Watch(watch::Event),
     /// Result of [`Effect::AddRule`].
-    Added,
-    /// The rules are invalid, or an alert was not sent.
+    Added(Outcome<()>),
+    /// The file of rules cannot be read. No rule is watched.
+    Unreadable(Failure),
+    /// The rules cannot be watched, or an alert was not sent.
     Failed(Failure),
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alerts::notify::{Notifier, SECRET_VARIABLE};
-use alerts::rules::{Notify, Rule, Rules};
+use alerts::rules::{Notify, Rule, Rules, RulesError};
 use alerts::state::{Alert, Watcher};
 use alerts::watch::{Clients, watch};
 use futures::future::join_all;
@@ -29,10 +29,7 @@ impl Runner {
             Effect::AddRule(section) => {
                 let path = self.files.rules.clone();
                 self.report("add a rule", async move {
-                    let added = append(path, section).await;
-                    Some(Event::Alerts(
-                        added.map_or_else(AlertEvent::Failed, |()| AlertEvent::Added),
-                    ))
+                    Some(Event::Alerts(AlertEvent::Added(append(path, section).await)))
                 });
             }
             Effect::SendAlert(alert) => {
@@ -64,10 +61,10 @@ impl Runner {
             // An earlier watch releases it when it is cancelled.
             let mut watcher = watcher.lock_owned().await;
             let read = match read(&path).await {
-                Ok(Some(read)) => read,
-                Ok(None) => return,
+                Ok(read) => read,
                 Err(failure) => {
-                    events.send(Event::Alerts(AlertEvent::Failed(failure))).await.ok();
+                    *watcher = Watcher::new(Vec::new(), None, Instant::now());
+                    events.send(Event::Alerts(AlertEvent::Unreadable(failure))).await.ok();
                     return;
                 }
             };
@@ -104,12 +101,14 @@ impl Runner {
     }
 }
 
-/// Reads the rules in the file at `path`. Returns `None` if there is no file.
-async fn read(path: &Path) -> Outcome<Option<Rules>> {
+/// Reads the rules in the file at `path`. Returns no rules if there is no file.
+async fn read(path: &Path) -> Outcome<Rules> {
     let failed = |why: String| Failure::new(format!("read {}", path.display()), why, "correct it");
     let text = read_optional(path).await.map_err(|error| failed(error.to_string()))?;
-    let rules = text.map(|text| text.parse()).transpose();
-    rules.map_err(|error: alerts::rules::RulesError| failed(error.to_string()))
+    let Some(text) = text else {
+        return Ok(Rules { rules: Vec::new(), notify: Notify::default() });
+    };
+    text.parse().map_err(|error: RulesError| failed(error.to_string()))
 }
 
 /// Appends a section to the file at `path`. Creates the file if it is missing.
@@ -124,6 +123,10 @@ async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error.to_string()),
         };
+        match text.parse::<Rules>() {
+            Ok(_) | Err(RulesError::Count { n_rules: 0 }) => {}
+            Err(error) => return Err(format!("{} is invalid: {error}", path.display())),
+        }
         text.push_str(&section);
         // The whole file is checked, since the names of its rules must differ.
         text.parse::<Rules>().map_err(|error| error.to_string())?;
@@ -134,7 +137,7 @@ async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
 
 /// Runs the command and calls the webhook, if the file at `path` configures them.
 async fn send(path: PathBuf, alert: &Alert) -> Outcome<()> {
-    let notify = read(&path).await?.map_or_else(Notify::default, |rules| rules.notify);
+    let notify = read(&path).await?.notify;
     let secret = std::env::var(SECRET_VARIABLE).ok().filter(|text| !text.is_empty());
     let failed = |error: alerts::notify::NotifyError| {
         Failure::new("send the alert", chain(&error), "correct [notify] in rules.toml")

@@ -13,10 +13,12 @@ use crate::overlay::view::{List, raise};
 use crate::screens::Screen;
 use crate::screens::data::state::rows::RecentValues;
 use crate::state::State;
-use crate::state::notices::WatchedRule;
+use crate::state::form::Purpose;
+use crate::state::notices::{Alerts, WatchedRule};
 use crate::state::overlay::Overlay;
+use crate::state::resource::Failure;
 use crate::theme::Theme;
-use crate::view::{Frame, centered, split_rows, text_cut};
+use crate::view::{Frame, centered, split_rows, text_cut, wrapped};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
@@ -33,13 +35,21 @@ pub(crate) fn on(state: &mut State, event: AlertEvent) {
         AlertEvent::Watch(watch::Event::Connected(rules)) => {
             state.alerts.set_problem(&rules, None);
         }
-        AlertEvent::Added => {
+        AlertEvent::Added(result) => {
+            if !form::settle(state, result, |purpose| *purpose == Purpose::Alert) {
+                return;
+            }
             state.notify(
                 "added the alert",
                 "the rules are in rules.toml of the configuration directory",
             );
             let firing = state.alerts.firing().map(|rule| rule.name.clone()).collect();
             state.effects.push(Effect::WatchRules(firing));
+        }
+        AlertEvent::Unreadable(failure) => {
+            state.notify_failure(&failure);
+            state.alerts = Alerts::default();
+            state.alerts.failure = Some(failure);
         }
         AlertEvent::Failed(failure) => state.notify_failure(&failure),
         AlertEvent::Watch(watch::Event::Alert(alert)) => on_alert(state, alert),
@@ -125,11 +135,25 @@ pub(crate) fn mark(rule: &WatchedRule, theme: &Theme) -> (char, Style, &'static 
     }
 }
 
+/// Returns the lines that are shown instead of rules, and their style. `None` if there are rules.
+fn message(alerts: &Alerts, width: u16, theme: &Theme) -> Option<(Vec<String>, Style)> {
+    if let Some(Failure { what, why, .. }) = &alerts.failure {
+        let text = format!(
+            "No rule is watched. Failed to {what}: {why}. Correct it and open this list again."
+        );
+        return Some((wrapped(&text, width), theme.down));
+    }
+    let text = "No rules yet: add one for the selected dataset, topic or service.";
+    alerts.rules().is_empty().then(|| (vec![text.to_owned()], theme.muted))
+}
+
 /// Draws the list of rules. Firing rules are first.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: Option<&str>) {
     let (theme, rules) = (frame.theme, frame.state.alerts.rules());
-    let height = u16::try_from(rules.len()).unwrap_or(u16::MAX).clamp(1, area.height / 2);
     let width = area.width.saturating_sub(4).min(110);
+    let message = message(&frame.state.alerts, width.saturating_sub(4), theme);
+    let n_lines = message.as_ref().map_or(rules.len(), |(text, _)| text.len());
+    let height = u16::try_from(n_lines).unwrap_or(u16::MAX).clamp(1, area.height / 2);
     let place = centered(area, width, height.saturating_add(4));
     let keys = [
         (Action::Open, "acknowledges"),
@@ -141,9 +165,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: Opt
         .info(format!("{} firing", frame.state.alerts.firing().count()))
         .footer(frame.hints(Layer::Alerts, &keys));
     let inside = raise(place, buf, frame, of);
-    if rules.is_empty() {
-        let text = "No rules yet: add one for the selected dataset, topic or service.";
-        paint::text(buf, inside, (0, 0), text, theme.muted);
+    if let Some((text, style)) = message {
+        for (y, line) in (0..inside.height).zip(&text) {
+            paint::text(buf, inside, (0, y), line, style);
+        }
         return;
     }
     let selected = frame.state.alerts.row(selected);
@@ -219,6 +244,24 @@ mod tests {
     }
 
     #[test]
+    fn unreadable_rules_are_reported_in_the_list_and_read_again() {
+        let mut screen = Harness::ready(120, 45);
+        let failure = Failure::new("read /a/rules.toml", "line 25: invalid array", "correct it");
+        screen.take(Event::Alerts(AlertEvent::Unreadable(failure)));
+        assert!(screen.effects_of("@").contains(&Effect::WatchRules(Vec::new())));
+        screen
+            .shows(&["No rule is watched. Failed to read /a/rules.toml: line 25: invalid array."]);
+        screen.hides(&["No rules yet"]);
+        let event = AlertEvent::Watched {
+            watched: vec!["low".to_owned()],
+            unwatched: Vec::new(),
+            continues: true,
+        };
+        screen.take(Event::Alerts(event));
+        screen.shows(&["● ok           low"]);
+    }
+
+    #[test]
     fn alert_rule_stays_selected_when_another_rule_fires() {
         let mut screen = Harness::ready(160, 45);
         let watched = vec!["low".to_owned(), "other".to_owned()];
@@ -251,6 +294,12 @@ mod tests {
         screen.press("enter");
         let section = alerts::rules::section_of(&keys).unwrap();
         assert!(screen.take_effects().contains(&Effect::AddRule(section)));
+        let failure = Failure::new("add the rule", "rule 2: has the same name as rule 1", "");
+        screen.take(Event::Alerts(AlertEvent::Added(Err(failure))));
+        screen.shows(&["rule 2: has the same name as rule 1", "silent_for"]);
+        screen.press("enter");
+        screen.take(Event::Alerts(AlertEvent::Added(Ok(()))));
+        assert!(screen.take_effects().contains(&Effect::WatchRules(Vec::new())));
         suggested(&mut screen, "1 W");
         screen.type_text("x");
         screen.press("enter");

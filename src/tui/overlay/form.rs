@@ -145,11 +145,8 @@ pub(crate) fn submit(state: &mut State) {
     let form = form.clone();
     match &form.purpose {
         Purpose::Alert => {
-            if let Ok(section) = alerts::rules::section_of(form.value("rule")) {
-                state.close();
-                state.effects.push(Effect::AddRule(section));
-            }
-            return;
+            let Ok(section) = alerts::rules::section_of(form.value("rule")) else { return };
+            state.effects.push(Effect::AddRule(section));
         }
         Purpose::Report(None) => {
             state.close();
@@ -195,23 +192,31 @@ fn save(state: &mut State, path: &str, shown: Option<String>) {
     state.effects.push(Effect::Save { path: path.into(), text, what });
 }
 
-/// Handles the result of writing the current view to the file at `path`. After a failure, its form stays
-/// open.
+/// Handles the result of writing the current view to the file at `path`.
 pub(crate) fn on_saved(state: &mut State, path: &Path, what: String, result: Outcome<()>) {
+    if settle(state, result, |purpose| matches!(purpose, Purpose::Save(_))) {
+        state.notify(format!("saved to {}", path.display()), what);
+    }
+}
+
+/// Closes the form on top after a success if it was sent and `has_sent` its purpose. After a failure,
+/// the form stays open and shows it. Returns true after a success.
+pub(crate) fn settle(
+    state: &mut State,
+    result: Outcome<()>,
+    has_sent: impl Fn(&Purpose) -> bool,
+) -> bool {
     let is_open = matches!(
-        state.overlays.last(),
-        Some(Overlay::Form(form)) if form.is_sent() && matches!(form.purpose, Purpose::Save(_))
+        state.overlays.last(), Some(Overlay::Form(form)) if form.is_sent() && has_sent(&form.purpose)
     );
+    let is_done = result.is_ok();
     match result {
-        Ok(()) => {
-            if is_open {
-                state.close();
-            }
-            state.notify(format!("saved to {}", path.display()), what);
-        }
+        Ok(()) if is_open => _ = state.close(),
+        Ok(()) => {}
         Err(failure) if is_open => fail(state, failure),
         Err(failure) => state.notify_failure(&failure),
     }
+    is_done
 }
 
 /// Shows `failure` in the form on top.

@@ -3,7 +3,7 @@
 use std::mem::discriminant;
 
 use crate::app::perform::perform;
-use crate::event::Target;
+use crate::event::{Effect, Target};
 use crate::keymap::{Action, Chord};
 use crate::overlay::{choices, form, palette, profiles};
 use crate::screens::update::{send_copy, show};
@@ -26,6 +26,9 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
             Overlay::Notices(0)
         }
         Action::Alerts => {
+            if state.alerts.failure.is_some() {
+                state.effects.push(Effect::WatchRules(Vec::new()));
+            }
             Overlay::Alerts(state.alerts.rules().first().map(|rule| rule.name.clone()))
         }
         Action::Columns => {

@@ -8,6 +8,7 @@ use alerts::state::{Alert, AlertState};
 use model::timestamp::Timestamp;
 
 use crate::local::Level;
+use crate::state::resource::Failure;
 
 /// Maximum number of notices that are displayed together. The oldest is hidden.
 const NOTICES_MAX: usize = 3;
@@ -97,14 +98,18 @@ pub(crate) struct WatchedRule {
 
 /// The rules. Firing rules are first.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Alerts(Vec<WatchedRule>);
+pub(crate) struct Alerts {
+    rules: Vec<WatchedRule>,
+    /// Reason why the file of rules cannot be read. No rule is watched then.
+    pub(crate) failure: Option<Failure>,
+}
 
 impl Alerts {
     /// Replaces the rules by the rules in the file: `watched`, and `others` that need a service that is
     /// not configured. Rules with a known name remain muted. If `continues` is true, watched rules also
     /// keep their state.
     pub(crate) fn watch(&mut self, watched: Vec<String>, others: Vec<String>, continues: bool) {
-        let known = std::mem::take(&mut self.0);
+        let known = std::mem::take(self).rules;
         let rule = |name: String, is_watched: bool| {
             let known = known.iter().find(|it| it.name == name);
             match known.filter(|_| continues && is_watched) {
@@ -122,13 +127,13 @@ impl Alerts {
             }
         };
         let watched = watched.into_iter().map(|name| rule(name, true));
-        self.0 = watched.chain(others.into_iter().map(|name| rule(name, false))).collect();
-        self.0.sort_by_key(|rule| !rule.is_firing);
+        self.rules = watched.chain(others.into_iter().map(|name| rule(name, false))).collect();
+        self.rules.sort_by_key(|rule| !rule.is_firing);
     }
 
     /// Applies an alert to its rule. Returns true if the user is to be notified.
     pub(crate) fn update(&mut self, alert: &Alert, now: Timestamp) -> bool {
-        let Some(rule) = self.0.iter_mut().find(|rule| rule.name == alert.rule) else {
+        let Some(rule) = self.rules.iter_mut().find(|rule| rule.name == alert.rule) else {
             return false;
         };
         rule.text.clone_from(&alert.text);
@@ -141,35 +146,35 @@ impl Alerts {
         // A firing rule sends its alert repeatedly. The user is not notified again after
         // acknowledging it.
         let is_notified = !rule.is_muted && !rule.is_acknowledged;
-        self.0.sort_by_key(|rule| !rule.is_firing);
+        self.rules.sort_by_key(|rule| !rule.is_firing);
         is_notified
     }
 
     /// Sets the reason why data for the rules `names` is missing, or `None` if it arrives.
     pub(crate) fn set_problem(&mut self, names: &[String], problem: Option<&str>) {
-        for rule in self.0.iter_mut().filter(|rule| names.contains(&rule.name)) {
+        for rule in self.rules.iter_mut().filter(|rule| names.contains(&rule.name)) {
             rule.problem = problem.map(str::to_owned);
         }
     }
 
     /// Returns all rules.
     pub(crate) fn rules(&self) -> &[WatchedRule] {
-        &self.0
+        &self.rules
     }
 
     /// Returns the rules that fire.
     pub(crate) fn firing(&self) -> impl Iterator<Item = &WatchedRule> {
-        self.0.iter().take_while(|rule| rule.is_firing)
+        self.rules.iter().take_while(|rule| rule.is_firing)
     }
 
     /// Returns the row of the rule `name`. If there is no such rule, returns the first row.
     pub(crate) fn row(&self, name: Option<&str>) -> usize {
-        self.0.iter().position(|rule| Some(&*rule.name) == name).unwrap_or(0)
+        self.rules.iter().position(|rule| Some(&*rule.name) == name).unwrap_or(0)
     }
 
     /// Returns the rule `name`. If there is no such rule, returns the first rule.
     pub(crate) fn rule_mut(&mut self, name: Option<&str>) -> Option<&mut WatchedRule> {
         let row = self.row(name);
-        self.0.get_mut(row)
+        self.rules.get_mut(row)
     }
 }
