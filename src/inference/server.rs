@@ -235,6 +235,7 @@ pub fn router(
     });
     let open = gate.options().hosts.wrap(
         check_names(open_api(), |error| ApiError::from(error).into_response())
+            .method_not_allowed_fallback(not_implemented)
             .layer(Extension(gate.clone()))
             .with_state(Arc::clone(&service)),
         error::refusal,

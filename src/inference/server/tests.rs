@@ -293,6 +293,7 @@ async fn errors_for_missing_resources_equal_errors_of_the_chains_gateway() {
     let key = Some(("x-api-key", fixture.key.reveal()));
     let post = fixture.send("POST", &format!("{LATEST}/1"), key).await;
     check(post, 501, 12, "Not Implemented");
+    check(fixture.send("POST", paths::HEALTH, None).await, 501, 12, "Not Implemented");
     let limit = "type mismatch, parameter: limit, error: expected a number from 1 to 1000";
     for text in ["0", "1001", "x"] {
         let path = format!("/api/v1/topics/1/history?limit={text}");
