@@ -309,15 +309,16 @@ impl Inference {
 /// Returns `current` with the members that differ between `before` and `after`.
 fn with_changes(current: Value, before: &Value, after: Value) -> Value {
     match (current, before, after) {
-        (current, before, after) if *before == after => current,
-        (Value::Object(mut current), Value::Object(before), Value::Object(mut after)) => {
+        (Value::Object(mut current), Value::Object(before), Value::Object(after)) => {
             for name in before.keys().filter(|name| !after.contains_key(*name)) {
                 current.remove(name);
             }
-            for (name, member) in &mut after {
-                let before = before.get(name).unwrap_or(&Value::Null);
-                let of = current.get_mut(name).map(Value::take).unwrap_or_default();
-                current.insert(name.clone(), with_changes(of, before, member.take()));
+            for (name, after) in after {
+                let before = before.get(&name).unwrap_or(&Value::Null);
+                if *before != after {
+                    let member = current.remove(&name).unwrap_or_default();
+                    current.insert(name, with_changes(member, before, after));
+                }
             }
             Value::Object(current)
         }
