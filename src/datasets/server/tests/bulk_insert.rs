@@ -157,6 +157,28 @@ async fn body_and_query_must_name_the_same_dataset() {
 }
 
 #[tokio::test]
+async fn unknown_members_of_a_body_are_rejected() {
+    let service = Service::with_bars(1).await;
+    let body = json!({"dataset": 1, "mode": "merge", "rows": [bar(0)]});
+    let (status, answer) = service.post(&service.owner, PATH, &body).await;
+    let error = answer["error"].as_str().unwrap();
+    assert!(status == 400 && error.contains("unknown field `mode`"), "{answer}");
+    for (path, body) in [
+        ("/api/datasets/", json!({"name": "new", "tag": ["public"]})),
+        (
+            "/api/datasets/",
+            json!({"name": "new", "columns": [{"name": "a", "dtype": "float", "unit": "m"}]}),
+        ),
+        ("/api/columns/", json!({"dataset": 1, "name": "new", "dtype": "float", "default": 0})),
+        ("/api/access/check/", json!({"dataset_id": 1, "requires_write": true})),
+    ] {
+        let (status, answer) = service.post(&service.owner, path, &body).await;
+        let error = answer["error"].as_str().unwrap();
+        assert!(status == 400 && error.contains("unknown field"), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn rejected_first_rows_create_no_columns() {
     let service = Service::start().await;
     service.create("bare", &json!([])).await;
