@@ -8,6 +8,7 @@ import inspect
 import itertools
 import math
 import statistics
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +26,9 @@ HISTORY_WITHIN_S = 120.0
 LOSS_FLOOR = 1e-12
 # Minimum probability in a cross entropy, since the logarithm of zero is infinite.
 PROBABILITY_MIN = 1e-9
+# Largest value of a submission, and the error of a sum by rounding, as in the service.
+VALUE_MAX = 1e40
+SUM_ERROR_MAX = 1e-13
 
 Model = Callable[..., Answer]
 Predict = Callable[[Frame, Epoch], Answer]
@@ -221,6 +225,8 @@ def backtest(
                 if hasattr(one, "fit"):
                     one.fit(walk.training(at, train))
         found += walk.predictions(at, functions, baseline)
+    for name, (n_refused, reason) in walk.refused.items():
+        print(f"triptych: refused answers of `{name}`: {n_refused}, the first: {reason}", file=sys.stderr)
     if not found and settings.truths:
         n_epochs = len(settings.truths)
         raise TriptychError(f"no model returned a value in any of the {n_epochs} epochs with a truth")
@@ -261,21 +267,64 @@ class _Settings:
             given = settings.get("loss_parameters") or {}
             self.parameters = {name: float(value) for name, value in given.items()}
             self.floor = float(settings.get("loss_floor") or LOSS_FLOOR)
+            method = (settings.get("loss_method") or "mse").lower()
+            self.method = {"sqe": "mse", "abse": "mae"}.get(method, method)
+            has_unity = bool(settings.get("require_unity"))
+            bounds = (0.0, 1.0) if has_unity or self.method in ("ce", "bce") else (-math.inf, math.inf)
+            self.least, self.most = (
+                default if settings.get(name) is None else float(settings[name])
+                for name, default in zip(("value_min", "value_max"), bounds)
+            )
+            tolerance = settings.get("unity_tolerance")
+            self.tolerance = float(1e-6 if tolerance is None else tolerance) if has_unity else math.inf
+            self.default = float(settings.get("label_default_value") or 0)
+            self.n_labels_max = float(settings.get("max_labels_per_submission") or math.inf)
         except KeyError as error:
             raise TriptychError(f"the settings of the topic have no {error.args[0]}") from error
         except (OverflowError, TypeError, ValueError) as error:
             raise TriptychError(f"the settings of the topic have an invalid number: {error}") from error
         self.target = settings.get("target") or "value"
-        self.labels = settings.get("label_whitelist") or ["y"]
+        self.is_case_sensitive = bool(settings.get("label_case_sensitive"))
+        self.labels = [self.label(label) for label in settings.get("label_whitelist") or ["y"]]
         if self.threshold is not None and not settings.get("label_whitelist"):
             self.labels = ["up", "down", "flat"]
-        method = (settings.get("loss_method") or "mse").lower()
-        self.method = {"sqe": "mse", "abse": "mae"}.get(method, method)
         # Truths whose deviation scales the loss, unless it is a parameter.
         self.truths: list[float] = []
         self.is_plain = bool(settings.get("allow_negative"))
         if self.method not in LOSSES:
             raise TriptychError(f"loss method {self.method} is not known: use {', '.join(LOSSES)}")
+
+    def label(self, text: str) -> str:
+        """Returns a label as the service stores it."""
+        return text.strip() if self.is_case_sensitive else text.strip().lower()
+
+    def values(self, answer: dict[str, float]) -> list[float]:
+        """Returns the values of a submission in the order of the labels.
+
+        Raises:
+            TriptychError: If the service would refuse the submission.
+        """
+        if len(answer) > self.n_labels_max:
+            raise TriptychError(f"{len(answer)} values exceed the maximum of {self.n_labels_max:g}")
+        values: dict[str, float] = {}
+        for text, value in answer.items():
+            label = self.label(text)
+            if label not in self.labels:
+                raise TriptychError(f"unknown label `{text:.64}`, expected {', '.join(self.labels)}")
+            if label in values:
+                raise TriptychError(f"duplicate label `{label}`")
+            if abs(value) > VALUE_MAX:
+                raise TriptychError(f"`{value}` exceeds the maximum of {VALUE_MAX:g}, with either sign")
+            if not self.least <= value <= self.most:
+                allowed = f"the range {self.least:g} to {self.most:g}"
+                raise TriptychError(f"value {value:g} of label `{label}` is outside {allowed}")
+            values[label] = value
+        if self.labels != ["y"] and all(value == self.default for value in values.values()):
+            raise TriptychError("all values are the default")
+        total = sum(values.values())
+        if abs(total - 1) > self.tolerance + SUM_ERROR_MAX:
+            raise TriptychError(f"require_unity violated: sum={total:g} tol={self.tolerance:g}")
+        return [values.get(label, self.default) for label in self.labels]
 
     def truth(self, before: float, path: list[float], after: float) -> list[float] | None:
         """Returns what came true: the target, or 1 for one of the labels. `None` if it is undefined.
@@ -413,6 +462,8 @@ class _Walk:
 
     def __init__(self, settings: _Settings, past: Frame, library: str, n_rows: int) -> None:
         self.settings, self.past, self.library, self.n_rows = settings, past, library, n_rows
+        # Number of refused answers of each model, and the first reason.
+        self.refused: dict[str, tuple[int, str]] = {}
         self.times = [_time.parse(at) for at in _frames.values(past, "timestamp")]
         known = _frames.values(past, settings.column)
         # Indices, times and values of the rows that have a value in the column.
@@ -456,9 +507,15 @@ class _Walk:
             # Each model gets its own frame, since it can change the frame.
             seen = _frames.part(self.past, max(0, end - self.n_rows), end, self.library)
             answer = read_answer(function(seen, self.epoch()), self.settings.labels)
-            if answer.values:
-                values = [answer.values.get(label, 0.0) for label in self.settings.labels]
-                yield from self._rows(before_at, name, values, truth)
+            if not answer.values:
+                continue
+            try:
+                values = self.settings.values(answer.values)
+            except TriptychError as error:
+                n_refused, reason = self.refused.get(name, (0, str(error)))
+                self.refused[name] = (n_refused + 1, reason)
+                continue
+            yield from self._rows(before_at, name, values, truth)
         if baseline and "last" not in functions:
             last = self.latest(n_seen)
             if last is not None:

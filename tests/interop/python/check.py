@@ -37,6 +37,7 @@ TESTS = [
     inference.functions_run_on_workers,
     inference.history_agrees_with_other_queries,
     inference.backtest_agrees_with_the_command,
+    inference.answers_of_a_backtest_are_checked_as_by_the_service,
     inference.models_of_a_backtest_do_not_affect_each_other,
     inference.invalid_backtests_are_explained,
     one_liners.readme_runs,

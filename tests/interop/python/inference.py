@@ -1,5 +1,7 @@
 """Tests topics (workers, past epochs, backtests) and functions."""
 
+import contextlib
+import io
 import json
 import math
 import pathlib
@@ -155,6 +157,33 @@ def backtest_agrees_with_the_command(stack):
     expect(lambda: triptych.backtest(len, 1, "2001-01-01", "2001-01-02"), "nothing was predicted", "from 2001")
     for unfit in ("x", {"up": 1}, {"value": 1, "up": 1}, pandas.Series([1.5], [119])):
         expect(lambda: triptych.backtest(lambda rows: unfit, value, start, end), "the model returned", "expected a finite number")
+
+
+def answers_of_a_backtest_are_checked_as_by_the_service(_):
+    end = settled()
+    start = end - pandas.Timedelta("1min")
+    value = {"dataset": MARKET, "column": "close", "horizon_seconds": 10, "value_min": "0"}
+    direction = value | {
+        "output_arity": "multi", "loss_method": "ce", "allow_negative": True, "direction_threshold": "0.0005",
+        "label_whitelist": ["Up", "down", "flat"], "require_unity": True,
+    }
+    answers = {"lower": {"up": 0.5, "down": 0.3, "flat": 0.2}, "mixed": {"Up": 0.5, " DOWN": 0.3, "flat": 0.2}}
+    tested = triptych.backtest({name: lambda _, it=it: it for name, it in answers.items()}, direction, start, end, every=20)
+    lower, mixed = (tested[tested["model"] == name][["label", "value", "loss"]].values.tolist() for name in answers)
+    assert lower == mixed and {label for label, *_ in lower} == {"up", "down", "flat"}
+    for settings, unfit, reason in (
+        (value, -5, "value -5 of label `y` is outside the range 0 to inf"),
+        (direction, {"upp": 0.5, "down": 0.5}, "unknown label `upp`, expected up, down, flat"),
+        (direction, {"up": 0.5, "UP": 0.5}, "duplicate label `up`"),
+        (direction, {"up": 0.5}, "require_unity violated: sum=0.5"),
+        (direction, {"up": 0}, "all values are the default"),
+        (direction | {"max_labels_per_submission": 1}, answers["lower"], "3 values exceed the maximum of 1"),
+    ):
+        noted = io.StringIO()
+        with contextlib.redirect_stderr(noted):
+            expect(lambda: triptych.backtest(lambda _: unfit, settings, start, end, every=20, baseline=False),
+                   "no model returned a value")
+        assert reason in noted.getvalue(), noted.getvalue()
 
 
 def models_of_a_backtest_do_not_affect_each_other(_):
