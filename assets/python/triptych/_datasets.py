@@ -291,7 +291,8 @@ def insert(
     A row replaces the stored row of its time, so an insert can be repeated. NaN and None are no
     values. Times without a zone are in UTC, and stored in microseconds. The latest possible day is
     9999-12-29. Two rows with one time are an error, and so are an infinite value and a number with more
-    digits than its column stores. After such an error nothing was created or stored.
+    digits than its column stores. After such an error nothing was created or stored. A long frame is
+    inserted in several requests. If one of them fails, the error says how many rows were stored before.
 
     Args:
         name: Name or number of the dataset.
@@ -341,7 +342,12 @@ def insert(
     for body in new.bodies(rows_max):
         headers = {"Content-Type": new.content_type, "Idempotency-Key": str(uuid.uuid4())}
         path, within = "/rows/bulk_insert/", INSERT_WITHIN_S
-        done = client.datasets.call_json("POST", path, query, data=body, headers=headers, within=within)
+        try:
+            done = client.datasets.call_json("POST", path, query, data=body, headers=headers, within=within)
+        except TriptychError as error:
+            if n_stored:
+                error.args = (f"only the first {n_stored} rows were stored; after them: {error}",)
+            raise
         n_stored += done["inserted"]
     return n_stored
 

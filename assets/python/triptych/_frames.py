@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import io
 import json
@@ -22,7 +23,8 @@ NUMPY_TIMES = ("datetime64", "timedelta64")
 # Times that rows can have, in microseconds: from the year 0 to before 9999-12-30.
 EARLIEST, TOO_LATE = -62_167_219_200_000_000, 253_402_128_000_000_000
 OUT_OF_RANGE = "is not in the years 0 to 9999, up to 9999-12-29"
-TEXT_BYTES_MAX = 10_000
+TEXT_BYTES_MAX, ROW_TEXT_BYTES_MAX = 10_000, 16_384
+LONG_TEXTS = f"all texts of a row have more than {ROW_TEXT_BYTES_MAX} bytes"
 
 Frame = Any
 
@@ -368,14 +370,24 @@ def _cast(table: Any, types: dict[str, str]) -> Any:
     """
     import pyarrow
 
-    arrow = {"float": pyarrow.float64(), "integer": pyarrow.int64(), "string": pyarrow.string()}
+    arrow = {
+        "float": pyarrow.float64(), "integer": pyarrow.int64(), "string": pyarrow.string(),
+        "boolean": pyarrow.bool_(),
+    }
     for at, name in enumerate(table.column_names):
         wanted = arrow.get(types.get(name, ""))
         column = table[name]
         if wanted is None:
             continue
+        is_number = pyarrow.types.is_integer(column.type) or pyarrow.types.is_floating(column.type)
         try:
-            if pyarrow.types.is_decimal(column.type) and types[name] == "float":
+            if column.null_count == len(column):
+                column = pyarrow.chunked_array([pyarrow.nulls(len(column), wanted)])
+            elif types[name] == "string" and (is_number or pyarrow.types.is_boolean(column.type)):
+                raise ValueError(f"convert its values of type {column.type} to texts")
+            elif types[name] == "boolean" and column.type != wanted:
+                raise ValueError(f"convert its values of type {column.type} to booleans")
+            elif pyarrow.types.is_decimal(column.type) and types[name] == "float":
                 # A cast of Arrow rounds silently, and not always to the nearest float.
                 floats = [None if value is None else _float(value) for value in column.to_pylist()]
                 column = pyarrow.chunked_array([floats], wanted)
@@ -385,6 +397,13 @@ def _cast(table: Any, types: dict[str, str]) -> Any:
             raise TriptychError(f"column `{name}` is stored as {types[name]}: {error}") from error
         _check_values(name, column, table["timestamp"])
         table = table.set_column(at, name, column)
+    texts = [column for column in table.columns if column.type == pyarrow.string()]
+    lengths = [pyarrow.compute.fill_null(pyarrow.compute.binary_length(text), 0) for text in texts]
+    if lengths:
+        total = functools.reduce(pyarrow.compute.add, lengths)
+        at = pyarrow.compute.index(pyarrow.compute.greater(total, ROW_TEXT_BYTES_MAX), True).as_py()
+        if at >= 0:
+            raise TriptychError(f"{LONG_TEXTS} at {_stored_time(table['timestamp'], at)}")
     return table
 
 
@@ -517,20 +536,32 @@ def _dtype_of_value(name: str, value: Any) -> str:
 
 def _cast_row(row: dict[str, Any], types: dict[str, str]) -> dict[str, Any]:
     """Returns a row with values of the stored types."""
-    cast = {}
+    cast: dict[str, Any] = {}
+    n_text_bytes = 0
     for name, value in row.items():
         dtype = types.get(name)
         try:
+            if dtype in ("float", "integer") and isinstance(value, str) and "_" in value:
+                raise ValueError(f"{value!r:.80} is not a number")  # Python would ignore the "_".
             if dtype == "float":
                 value = _float(value)
-            elif dtype == "integer" and not isinstance(value, (int, str)):
-                if value != int(value):
+                if math.isnan(value):  # From a text
+                    continue
+            elif dtype == "integer":
+                whole = int(value)
+                if not isinstance(value, str) and value != whole:
                     raise ValueError(f"{value} is not an integer")
-                value = int(value)
+                value = whole
+            elif dtype == "string" and isinstance(value, (int, float)):
+                raise ValueError(f"convert {value} to a text")
+            elif dtype == "boolean" and not isinstance(value, bool):
+                raise ValueError(f"convert {value!r:.80} to a boolean")
             elif isinstance(value, str):
-                value.encode()  # Fails if it is not Unicode.
-            elif not isinstance(value, (int, float)):
+                n_bytes = len(value.encode())  # Fails if it is not Unicode.
+                n_text_bytes += n_bytes if name != "timestamp" else 0
+            elif not isinstance(value, bool):
                 value = str(value)
+                n_text_bytes += len(value)
         except (ArithmeticError, ValueError) as error:
             raise TriptychError(f"column `{name}` is stored as {dtype}: {error}") from error
         reason = ""
@@ -543,6 +574,8 @@ def _cast_row(row: dict[str, Any], types: dict[str, str]) -> dict[str, Any]:
         if reason:
             raise TriptychError(f"column `{name}` has {reason} at {row['timestamp']}")
         cast[name] = value
+    if n_text_bytes > ROW_TEXT_BYTES_MAX:
+        raise TriptychError(f"{LONG_TEXTS} at {row['timestamp']}")
     return cast
 
 

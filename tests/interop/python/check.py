@@ -30,6 +30,7 @@ TESTS = [
     inserts.integers_and_booleans_are_exact_next_to_missing_values,
     inserts.unfit_frames_are_rejected,
     inserts.rejected_frames_create_no_dataset,
+    inserts.values_of_another_type_create_no_columns,
     inserts.duplicate_timestamps_are_rejected,
     inserts.unreadable_frames_are_explained,
     inserts.less_common_types_are_stored,

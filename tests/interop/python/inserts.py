@@ -148,6 +148,31 @@ def rejected_frames_create_no_dataset(_):
         assert triptych.insert(name, edge, create=True) == 1
 
 
+def values_of_another_type_create_no_columns(_):
+    time = dt.datetime(2026, 1, 1)
+    stored = {"timestamp": time, "text": "x", "is_open": True, "n": 1, "price": 1.5}
+    triptych.insert("typed", [stored], create=True)
+    for column, value in {"text": 5, "is_open": 1}.items():
+        for unfit in (value, str(value) if column == "is_open" else 0.5, True if column == "text" else 0.5):
+            rows = [{"timestamp": time, column: unfit, "extra": 1.5}]
+            for form in (rows, pandas.DataFrame(rows)):
+                expect(lambda: triptych.insert("typed", form, create=True), f"column `{column}` is stored as", "convert")
+    long = [{"timestamp": time, "text": "x" * 9_000, "more": "x" * 9_000}]
+    for form in (long, pandas.DataFrame(long)):
+        expect(lambda: triptych.insert("typed", form, create=True), "all texts of a row", "at 2026-01-01T00:00:00Z")
+    expect(lambda: triptych.insert("typed", [{"timestamp": time, "n": "1_0"}]), "'1_0' is not a number")
+    assert list(triptych.rows("typed").columns) == ["timestamp", "text", "is_open", "n", "price"]
+    texts = [{"timestamp": time + dt.timedelta(hours=at), "n": str(at), "price": price}
+             for at, price in enumerate(("0.5", "nan"))]
+    for form in (texts, pandas.DataFrame(texts)):
+        assert triptych.insert("typed", form) == 2
+        got = triptych.rows("typed")
+        assert got["n"].tolist() == [0, 1] and got["price"].isna().tolist() == [False, True]
+    missing = pandas.DataFrame({"timestamp": [time], "text": [float("nan")], "is_open": [float("nan")], "n": [5]})
+    assert triptych.insert("typed", missing, merge=True) == 1
+    assert triptych.rows("typed")["n"].tolist() == [5, 1]
+
+
 def duplicate_timestamps_are_rejected(_):
     times = pandas.date_range("2026-01-01", periods=2, freq="h")[[0, 1, 0, 1]]
     repeated = pandas.DataFrame({"timestamp": times, "n": range(4)})
