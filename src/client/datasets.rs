@@ -17,7 +17,7 @@ use model::row::{Bucket, BucketExtras, COMPLETE, Fill, Value};
 use model::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use wire::datasets::{
-    BucketBody, COMMA_IN_NAME, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow,
+    BucketBody, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow, NAME_ESCAPES,
     HealthBody, MessageBody, RawRowBody, TagName, ValueBody,
 };
 use wire::paths;
@@ -398,7 +398,8 @@ impl TryFrom<FlatRow> for NamedRow {
 
 /// Returns the parameter that selects `columns`, or `None` for all columns.
 pub(crate) fn comma_separated(columns: &[String]) -> Option<String> {
-    let names = columns.iter().map(|name| name.replace(',', COMMA_IN_NAME));
+    let escaped = |name: String, (plain, escape): (&str, &str)| name.replace(plain, escape);
+    let names = columns.iter().map(|name| NAME_ESCAPES.into_iter().rev().fold(name.clone(), escaped));
     (!columns.is_empty()).then(|| names.collect::<Vec<_>>().join(","))
 }
 

@@ -430,8 +430,9 @@ pub struct RowRefusal {
     pub reason: String,
 }
 
-/// Replacement for a comma within a name in the parameter `columns`, since commas separate the names.
-pub const COMMA_IN_NAME: &str = "%2C";
+/// Characters of a name that are escaped in the parameter `columns`, since commas separate the names, and
+/// their escapes in the order of decoding.
+pub const NAME_ESCAPES: [(&str, &str); 2] = [(",", "%2C"), ("%", "%25")];
 
 /// Name of the first event of a stream.
 pub const EVENT_CONNECTED: &str = "connected";

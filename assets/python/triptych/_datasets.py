@@ -405,7 +405,8 @@ def _columns_of(columns: list[str] | None) -> dict[str, str]:
     twice = _frames.duplicate(columns)
     if twice is not None:
         raise TriptychError(f"column `{twice}` is named twice: name it once")
-    return {"columns": ",".join(column.replace(",", "%2C") for column in columns) or "timestamp"}
+    escaped = (column.replace("%", "%25").replace(",", "%2C") for column in columns)
+    return {"columns": ",".join(escaped) or "timestamp"}
 
 
 def _bounds(start: Time | None, end: Time | None) -> dict[str, str | None]:

@@ -11,7 +11,7 @@ use model::row::{BucketExtras, Fill};
 use model::timestamp::Timestamp;
 use stack::start::KEY_VARIABLE;
 use transfer::find::find_dataset;
-use wire::datasets::COMMA_IN_NAME;
+use wire::datasets::NAME_ESCAPES;
 
 use crate::cli::config::AddressFlags;
 use crate::cli::parse::{parse_start, parse_timestamp};
@@ -85,7 +85,8 @@ impl From<ExtrasFlags> for BucketExtras {
 /// Flag that selects columns.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ColumnsFlag {
-    /// Only these columns, such as `close,volume`; `%2C` is a comma within a name [default: all]
+    /// Only these columns, such as `close,volume`; `%2C` is a comma within a name, `%25` a percent
+    /// sign [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_column)]
     pub(super) columns: Vec<String>,
 }
@@ -95,7 +96,9 @@ fn parse_column(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("expected a name".to_owned()),
         "timestamp" => Err("rows always contain their timestamp; name other columns".to_owned()),
-        name => Ok(name.replace(COMMA_IN_NAME, ",")),
+        name => Ok(NAME_ESCAPES
+            .into_iter()
+            .fold(name.to_owned(), |name, (plain, escape)| name.replace(escape, plain))),
     }
 }
 

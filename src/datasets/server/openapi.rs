@@ -120,7 +120,8 @@ pub(super) struct AtResolution {
 pub(super) struct InColumns {
     /// Names of columns, separated by commas, such as `close,volume`. Only their values are
     /// returned, next to the timestamps. All columns by default. Write a comma within a name as
-    /// `%2C` before you escape the query as usual, so that `%252C` is sent.
+    /// `%2C`, and a percent sign as `%25`, before you escape the query as usual, so that `%252C` is
+    /// sent for a comma.
     columns: Option<String>,
 }
 

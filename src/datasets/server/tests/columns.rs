@@ -269,13 +269,19 @@ async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
 }
 
 #[tokio::test]
-async fn column_with_a_comma_in_its_name_can_be_selected() {
+async fn columns_with_a_comma_or_a_percent_sign_in_their_names_can_be_selected() {
     let service = Service::with_bars(1).await;
-    let column = json!({"dataset": 1, "name": "bid,ask", "dtype": "float"});
-    assert_eq!(service.post(&service.owner, "/api/columns/", &column).await.0, 201);
-    service.insert(vec![json!({"timestamp": FIRST, "values": {"bid,ask": 3, "close": 1}})]).await;
-    let path = "/api/rows/?dataset=1&columns=bid%252Cask,close";
-    let (status, page) = service.get(&service.reader, path).await;
-    assert_eq!(status, 200, "{page}");
-    assert_eq!(page["results"][0]["values"], json!({"bid,ask": 3, "close": 1}));
+    let names = [("bid,ask", "bid%252Cask"), ("bid%2Cask", "bid%25252Cask"), ("bid%25", "bid%252525")];
+    for (name, _) in names {
+        let column = json!({"dataset": 1, "name": name, "dtype": "float"});
+        assert_eq!(service.post(&service.owner, "/api/columns/", &column).await.0, 201);
+    }
+    let values = json!({"bid,ask": 3, "bid%2Cask": 4, "bid%25": 5, "close": 1});
+    service.insert(vec![json!({"timestamp": FIRST, "values": values})]).await;
+    for (name, escaped) in names {
+        let path = format!("/api/rows/?dataset=1&columns={escaped},close");
+        let (status, page) = service.get(&service.reader, &path).await;
+        assert_eq!(status, 200, "{page}");
+        assert_eq!(page["results"][0]["values"], json!({name: values[name], "close": 1}));
+    }
 }
