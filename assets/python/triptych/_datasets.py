@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import http.client
 import json
+import numbers
 import time as clock
 import uuid
 from collections.abc import Iterator
@@ -313,8 +314,8 @@ def insert(
     new = _frames.Rows(frame, time)
     dataset = find_dataset(client, name)
     if dataset is None:
-        if not create or isinstance(name, int):
-            hint = "" if isinstance(name, int) else ": pass create=True to create it"
+        if not create or not isinstance(name, str):
+            hint = "" if not isinstance(name, str) else ": pass create=True to create it"
             raise TriptychError(f"there is no dataset {name} that the key can see{hint}")
     types = new.columns if dataset is None else _columns(client, dataset["id"])
     missing = {column: dtype for column, dtype in new.columns.items() if column not in types}
@@ -355,7 +356,7 @@ def insert(
 def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
     """Returns the dataset with this name or number; `None` if the key sees none."""
     _dataset(name)
-    if isinstance(name, int):
+    if isinstance(name, numbers.Integral):
         try:
             dataset: dict[str, Any] = client.datasets.get_json(f"/datasets/{name}/")
             return dataset
@@ -366,8 +367,8 @@ def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
     page = client.datasets.get_json("/datasets/", {"search": name, "limit": 100})
     found: list[dict[str, Any]] = [dataset for dataset in page["results"] if dataset["name"] == name]
     if len(found) > 1:
-        numbers = ", ".join(str(dataset["id"]) for dataset in found)
-        raise TriptychError(f"several datasets are called {name}: pass one of the numbers {numbers}")
+        ids = ", ".join(str(dataset["id"]) for dataset in found)
+        raise TriptychError(f"several datasets are called {name}: pass one of the numbers {ids}")
     return found[0] if found else None
 
 
@@ -389,8 +390,8 @@ def _columns(client: Client, dataset: int) -> dict[str, str]:
 
 
 def _dataset(name: Name) -> dict[str, Any]:
-    if isinstance(name, int) and not isinstance(name, bool):
-        return {"dataset": name}
+    if isinstance(name, numbers.Integral) and not isinstance(name, bool):
+        return {"dataset": int(name)}
     if not isinstance(name, str) or not name:
         raise TriptychError(f"{name!r} is not a dataset: pass its name or its number")
     return {"dataset_name": name}

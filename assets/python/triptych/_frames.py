@@ -58,15 +58,43 @@ def from_parquet(data: bytes, name: str, columns: list[str] | None = None) -> Fr
     return _pandas_of(table) if name == "pandas" else table
 
 
-def from_rows(rows: list[dict[str, Any]], name: str) -> Frame:
-    """Returns `rows`, which have the same keys, as a frame of the library `name`."""
+def from_rows(rows: list[dict[str, Any]], name: str, kinds: dict[str, str] | None = None) -> Frame:
+    """Returns `rows` as a frame of the library `name`.
+
+    Args:
+        rows: Rows with the same keys.
+        name: Library of the frame.
+        kinds: "text", "integer", "float" or "time" by column. These columns have their types even without
+            values. Others follow them, with the types of their values.
+    """
+    kinds = kinds or {}
+    columns: dict[str, list[Any]] = {
+        column: [row.get(column) for row in rows] for column in {**kinds, **(rows[0] if rows else {})}
+    }
+    for column, kind in kinds.items():
+        if kind == "time":
+            columns[column] = [None if at is None else _time.parse(at) for at in columns[column]]
     if name == "polars":
         import polars
 
-        return polars.DataFrame(rows, infer_schema_length=None)
+        dtypes: dict[str, Any] = {
+            "text": polars.String, "integer": polars.Int64, "float": polars.Float64,
+            "time": polars.Datetime("us", "UTC"),
+        }
+        return polars.DataFrame([
+            polars.Series(column, found, dtypes.get(kinds.get(column, "")), strict=False)
+            for column, found in columns.items()
+        ])
     import pyarrow
 
-    table = pyarrow.Table.from_pylist(rows)
+    types = {
+        "text": pyarrow.string(), "integer": pyarrow.int64(), "float": pyarrow.float64(),
+        "time": pyarrow.timestamp("us", "UTC"),
+    }
+    table = pyarrow.table({
+        column: pyarrow.array(found, types.get(kinds.get(column, "")))
+        for column, found in columns.items()
+    })
     return _pandas_of(table) if name == "pandas" else table
 
 

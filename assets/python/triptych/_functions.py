@@ -64,6 +64,8 @@ def run(
         >>> triptych.run("hello", nodes=3)[0].stdout      # doctest: +SKIP
         'hello\\n'
     """
+    if nodes not in ("all", -1) and (isinstance(nodes, str) or nodes < 1):
+        raise TriptychError(f"nodes is {nodes}, expected 1 or more, or \"all\"")
     client = client or Client()
     found = _find(client, function)
     config: dict[str, Any] = {"number_of_nodes": -1 if nodes == "all" else nodes}

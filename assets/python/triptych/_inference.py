@@ -9,8 +9,8 @@ import itertools
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
 from . import _frames, _time
 from ._answers import Answer, read_answer
@@ -30,7 +30,30 @@ PROBABILITY_MIN = 1e-9
 VALUE_MAX = 1e40
 SUM_ERROR_MAX = 1e-13
 
-Model = Callable[..., Answer]
+# Kinds of the columns of frames, which can be without rows or values.
+ACTOR_KINDS = {
+    "worker": "text", "role": "text", "name": "text", "rank": "integer", "n_epochs": "integer",
+    "n_counted_epochs": "integer", "mean_loss": "float", "mean_plain_loss": "float", "median_loss": "float",
+    "better_than_naive": "float", "contribution": "float", "directional_accuracy": "float",
+    "correlation": "float", "missed_epochs": "integer",
+}
+RANK_KINDS = {
+    "nonce": "integer", "opened_at": "time", "rank": "integer", "n_ranked": "integer", "mean_loss": "float",
+}
+BIN_KINDS = {
+    "from": "float", "to": "float", "n_predictions": "integer", "mean_probability": "float",
+    "observed_frequency": "float",
+}
+
+
+class Predictor(Protocol):
+    """An object that predicts. It can also have a method `fit`."""
+
+    @property
+    def predict(self) -> Callable[..., Answer]: ...
+
+
+Model = Callable[..., Answer] | Predictor
 Predict = Callable[[Frame, Epoch], Answer]
 
 
@@ -104,7 +127,7 @@ def leaderboard(
     library = _frames.kind(frame or client.frame)
     path = f"/api/v1/topics/{topic}/leaderboard"
     query = {"epochs": None if period else epochs, "period": period}
-    return _frames.from_rows(client.inference.get_json(path, query)["actors"], library)
+    return _frames.from_rows(client.inference.get_json(path, query)["actors"], library, ACTOR_KINDS)
 
 
 def actor(
@@ -148,15 +171,15 @@ def actor(
     if not actors:
         raise TriptychError(f"{actor} has no losses on topic {topic} in these epochs")
     for one in actors:
-        one["rank_history"] = _frames.from_rows(one["rank_history"], library)
+        one["rank_history"] = _frames.from_rows(one["rank_history"], library, RANK_KINDS)
         calibration = one.get("calibration")
         one["expected_calibration_error"] = calibration and calibration["expected_error"]
-        one["calibration"] = calibration and _frames.from_rows(calibration["bins"], library)
+        one["calibration"] = calibration and _frames.from_rows(calibration["bins"], library, BIN_KINDS)
     return actors
 
 
 def backtest(
-    model: Model | dict[str, Model],
+    model: Model | Mapping[str, Model],
     topic: int | dict[str, Any],
     start: Time,
     end: Time,
@@ -200,7 +223,7 @@ def backtest(
     """
     client = client or Client()
     library = _frames.kind(frame or client.frame)
-    models = model if isinstance(model, dict) else {getattr(model, "__name__", "model"): model}
+    models = model if isinstance(model, Mapping) else {getattr(model, "__name__", "model"): model}
     functions = {name: _function(name, one) for name, one in models.items()}
     if n_rows < 1:
         raise TriptychError(f"n_rows is {n_rows}, expected at least 1")

@@ -94,7 +94,7 @@ def worker(
         ...     return rows["close"].tail(30).mean()
         >>> mine.run()                                   # doctest: +SKIP
     """
-    if not isinstance(topic, numbers.Integral):
+    if not isinstance(topic, numbers.Integral) or isinstance(topic, bool):
         raise TriptychError(f"{topic!r:.80} is not the number of a topic: write @triptych.worker(topic=1)")
 
     def decorate(function: Callable[..., Answer]) -> Worker:
@@ -263,6 +263,9 @@ class Worker:
         seen = latest(epoch.dataset, self.n_rows, frame=self.library, client=self.client)
         if len(seen) == 0:
             raise TriptychError(f"dataset {epoch.dataset} has no rows yet")
+        if epoch.seconds_left <= 0:
+            _tell(f"nonce {epoch.nonce}: the window closed before the rows were read")
+            return None
         began = time.monotonic()
         arguments = (seen, epoch) if self._takes_epoch else (seen,)
         self._call = _Call(self.function, arguments)

@@ -39,6 +39,7 @@ TESTS = [
     inference.history_agrees_with_other_queries,
     inference.backtest_agrees_with_the_command,
     inference.answers_of_a_backtest_are_checked_as_by_the_service,
+    inference.frames_have_their_columns_without_rows_and_values,
     inference.models_of_a_backtest_do_not_affect_each_other,
     inference.invalid_backtests_are_explained,
     one_liners.readme_runs,

@@ -62,6 +62,17 @@ def worker_continues_after_a_restart(_):
     STEADY.stop()
 
 
+def frames_have_their_columns_without_rows_and_values(_):
+    for frame in ("pandas", "polars", "arrow"):
+        empty = triptych._frames.from_rows([], frame, triptych._inference.ACTOR_KINDS)
+        assert len(empty) == 0 and len(empty[["rank", "name", "mean_loss"]] if frame == "pandas" else empty["rank"]) == 0
+    ranks = [{"nonce": 1, "opened_at": "2026-01-01T00:00:00Z", "rank": None, "n_ranked": 0, "mean_loss": None}]
+    got = triptych._frames.from_rows(ranks, "pandas", triptych._inference.RANK_KINDS)
+    assert got.dtypes.astype(str).tolist() == ["int64", "datetime64[us, UTC]", "Int64", "int64", "float64"]
+    got = triptych._frames.from_rows(ranks, "polars", triptych._inference.RANK_KINDS)
+    assert str(got.schema["rank"]) == "Int64" and str(got.schema["opened_at"]).startswith("Datetime")
+
+
 def worker_is_ranked(_):
     deadline = time.monotonic() + WITHIN_S
     while "mine" not in list(triptych.leaderboard(1)["name"]):
@@ -213,6 +224,7 @@ def functions_run_on_workers(_):
     assert (group.frequency, len(group.peers), group.exit_code) == (100, 3, 0) and "Hello" in group.stdout
     assert len(triptych.run("whoami", nodes="all")) == 3
     assert triptych.run(f"{FUNCTIONS}/hello.wasm")[0].stdout == group.stdout
+    expect(lambda: triptych.run("hello", nodes=0), "nodes is 0, expected 1 or more")
     expect(lambda: triptych.run("hello", subgroup="nowhere", timeout=1), "cannot run hello")
 
 
