@@ -17,8 +17,8 @@ use model::row::{Bucket, BucketExtras, COMPLETE, Fill, Value};
 use model::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use wire::datasets::{
-    BucketBody, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow, NAME_ESCAPES,
-    HealthBody, MessageBody, RawRowBody, TagName, ValueBody,
+    BucketBody, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow, HealthBody, MessageBody,
+    NAME_ESCAPES, RawRowBody, TagName, ValueBody,
 };
 use wire::paths;
 
@@ -399,7 +399,8 @@ impl TryFrom<FlatRow> for NamedRow {
 /// Returns the parameter that selects `columns`, or `None` for all columns.
 pub(crate) fn comma_separated(columns: &[String]) -> Option<String> {
     let escaped = |name: String, (plain, escape): (&str, &str)| name.replace(plain, escape);
-    let names = columns.iter().map(|name| NAME_ESCAPES.into_iter().rev().fold(name.clone(), escaped));
+    let names =
+        columns.iter().map(|name| NAME_ESCAPES.into_iter().rev().fold(name.clone(), escaped));
     (!columns.is_empty()).then(|| names.collect::<Vec<_>>().join(","))
 }
 

@@ -175,7 +175,9 @@ impl Params {
     pub(crate) fn columns(&self) -> Result<SelectedColumns, Invalid> {
         let Some(text) = self.get("columns") else { return Ok(SelectedColumns::default()) };
         let plain = |name: String, (plain, escape): (&str, &str)| name.replace(escape, plain);
-        let names = text.split(',').map(|name| NAME_ESCAPES.into_iter().fold(name.trim().to_owned(), plain));
+        let names = text
+            .split(',')
+            .map(|name| NAME_ESCAPES.into_iter().fold(name.trim().to_owned(), plain));
         let names: Vec<String> = names.collect();
         if names.iter().any(String::is_empty) {
             return Err("columns must be names separated by commas".into());

@@ -271,7 +271,8 @@ async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
 #[tokio::test]
 async fn columns_with_a_comma_or_a_percent_sign_in_their_names_can_be_selected() {
     let service = Service::with_bars(1).await;
-    let names = [("bid,ask", "bid%252Cask"), ("bid%2Cask", "bid%25252Cask"), ("bid%25", "bid%252525")];
+    let names =
+        [("bid,ask", "bid%252Cask"), ("bid%2Cask", "bid%25252Cask"), ("bid%25", "bid%252525")];
     for (name, _) in names {
         let column = json!({"dataset": 1, "name": name, "dtype": "float"});
         assert_eq!(service.post(&service.owner, "/api/columns/", &column).await.0, 201);
