@@ -1,6 +1,5 @@
 //! Errors of calls to services, with their causes and advice.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 /// A failed call to a service. The error contains no secrets, since it includes neither the headers nor

@@ -141,6 +141,7 @@ proptest! {
         let n = values.len();
         let [a, b] = ends.map(|end| end.index(n + 1));
         let rows = a.min(b)..a.max(b);
+        #[expect(clippy::cast_precision_loss, reason = "the value is arbitrary")]
         let floats = |scale: f64| values.iter().map(move |value| *value as f64 / scale);
         let integers = pco_list(&values);
         let decimals = [&[3, 2], &*integers].concat();
