@@ -19,7 +19,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -169,7 +169,9 @@ async fn respond_with_metrics(accounts: Accounts) -> Response {
 pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
     let hosts = options.hosts.clone();
     let app = App { accounts, options, attempts: Arc::default() };
+    // The service that this router is merged with has no paths of its own here.
     let api = check_names(api())
+        .route(paths::ACCOUNTS_OTHERS, any(async || ApiError::NO_PATH))
         .method_not_allowed_fallback(async || ApiError::NO_METHOD)
         .with_state(app.clone());
     let verify = check_names(verify_api())

@@ -33,6 +33,8 @@ pub mod paths {
     pub const ACCOUNTS_OPENAPI: &str = "/api/accounts/openapi.json";
     /// The same description as an HTML page. No session is required.
     pub const ACCOUNTS_DOCS: &str = "/api/accounts/docs/";
+    /// All other paths of the accounts API.
+    pub const ACCOUNTS_OTHERS: &str = "/api/accounts/{*path}";
     /// The portal: the page on which people manage their accounts and keys.
     pub const PORTAL: &str = "/portal";
     /// Style sheet of the portal.

@@ -540,6 +540,19 @@ async fn every_described_operation_is_served() {
 }
 
 #[tokio::test]
+async fn unknown_paths_and_members_are_rejected() {
+    let service = Service::start().await;
+    let mut browser = service.browser();
+    for path in ["keys/", "nothing", "keys/1/nothing"] {
+        assert_eq!(browser.get(path).await, (404, refusal("path not found")), "{path}");
+    }
+    let mut browser = service.signed_up("ada").await;
+    let (status, body) = browser.post("keys", &json!({"name": "bot", "limits": {"rate": 1}})).await;
+    assert_eq!(status, 400);
+    assert!(body["error"].as_str().unwrap().contains("unknown field `limits`"), "{body}");
+}
+
+#[tokio::test]
 async fn health_and_metrics_of_the_accounts_service_need_no_key() {
     let Service { router, accounts, _folder: folder } = Service::start().await;
     let get = async |path: &str| {
