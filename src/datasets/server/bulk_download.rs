@@ -23,6 +23,7 @@ use utoipa::openapi::schema::Object;
 use wire::datasets::FlatRow;
 use wire::paths;
 
+use super::error::BEYOND_END;
 use super::headers::{
     Accepted, IfNoneMatch, Seen, not_modified, set_coding, set_revision, set_tag,
 };
@@ -79,7 +80,9 @@ fn outputs() -> Object {
         (status = 206, description = "The requested bytes", content(
             (Vec<u8> = "application/vnd.apache.parquet"), (String = "text/csv"),
             (String = "application/x-ndjson")),
-            headers(("X-Revision" = u64, description = "The same as of the whole file")))))]
+            headers(("X-Revision" = u64, description = "The same as of the whole file"),
+                ("Content-Range" = String, description = "The range and the length of the file"))),
+        (status = 304, description = "`If-None-Match` has the tag of the file")))]
 pub(super) async fn bulk_download(
     Caller { app, key }: Caller,
     accepted: Accepted,
@@ -103,6 +106,9 @@ pub(super) async fn bulk_download(
             return Ok(set_revision(not_modified(&known), file.revision));
         }
         let response = respond_part(file.clone(), request.headers());
+        if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+            return Ok(set_revision(response, file.revision));
+        }
         let response = set_headers(response, output, coding, &file.file_name, file.facts);
         return Ok(set_revision(response, file.revision));
     }
@@ -173,7 +179,7 @@ fn respond_part(file: SpooledFile, headers: &HeaderMap) -> Response {
         ByteRange::All => (0, size),
         ByteRange::Part(begin, end) => (begin, end),
         ByteRange::Unsatisfiable => {
-            let mut response = StatusCode::RANGE_NOT_SATISFIABLE.into_response();
+            let mut response = BEYOND_END.into_response();
             set_header(&mut response, CONTENT_RANGE, &format!("bytes */{size}"));
             return response;
         }

@@ -45,6 +45,11 @@ pub(super) const NO_METHOD: OperationError =
 /// `If-Match` does not list the entity tag of the response.
 pub(super) const NOT_MATCHED: OperationError =
     OperationError::denied(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
+/// The first byte of `Range` is beyond the end of the file.
+pub(super) const BEYOND_END: OperationError = OperationError::denied(
+    StatusCode::RANGE_NOT_SATISFIABLE,
+    "Range begins beyond the end of the file",
+);
 /// The account has reached its limit of streams and waiting requests.
 pub(super) const STREAMS_FULL: OperationError = OperationError::denied(
     StatusCode::SERVICE_UNAVAILABLE,

@@ -51,7 +51,8 @@ fn orders() -> Object {
 /// With `after`, the cost of a page does not depend on its position, `count` is 0 and `previous`
 /// null. Follow `next` until it is null. With `offset`, `previous` is the page that starts `limit`
 /// rows earlier. Both links of such a query without `start` and `end` contain the span of the query,
-/// so that all pages cover the same rows.
+/// so that all pages cover the same rows. With `start`, without `end` and newest first, rows that arrive
+/// between two requests shift the pages by offset. Use `after` or add `end`.
 ///
 /// A page is limited to about 16 MB, so it has fewer rows than requested if the rows are very long
 /// or have very many columns. Its `next` continues after its last row.
@@ -60,7 +61,8 @@ fn orders() -> Object {
         SeenCommit),
     responses((status = 200, description = "A page of rows or buckets", body = PageBody,
         headers(("X-Revision" = u64,
-            description = "The last commit of the dataset that the page includes")))))]
+            description = "The last commit of the dataset that the page includes"))),
+        (status = 304, description = "`If-None-Match` has the tag of the page")))]
 pub(super) async fn get(
     Caller { app, key }: Caller,
     IfNoneMatch(known): IfNoneMatch,

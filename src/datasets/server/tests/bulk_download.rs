@@ -248,8 +248,11 @@ async fn check_parts(output: &str, begin: &[u8]) {
         let want = format!("bytes {}-{}/{n}", part.start, part.end - 1);
         assert_eq!((header("content-range"), header("etag")), (want, tag.clone()));
     }
-    let (status, header, _) = ask("GET", &[("Range", &format!("bytes={n}-"))]).await;
+    let (status, header, body) = ask("GET", &[("Range", &format!("bytes={n}-"))]).await;
     assert_eq!((status, header("content-range")), (416, format!("bytes */{n}")));
+    assert_eq!(header("content-type"), "application/json");
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body, refusal("Range begins beyond the end of the file"));
     let other = [("Range", "bytes=0-3"), ("If-Range", "\"other\"")];
     let (status, _, body) = ask("GET", &other).await;
     assert_eq!((status, body), (200, whole));
