@@ -41,7 +41,8 @@ pub(crate) struct Services {
 
 impl Services {
     /// Returns the services that `flags` and the profile in use name. If neither an address nor a key is
-    /// configured, returns the services of the running local stack.
+    /// configured, returns the services of the running local stack, which are also returned for their
+    /// addresses without a key.
     ///
     /// # Errors
     /// If the configuration or the key is invalid.
@@ -52,13 +53,21 @@ impl Services {
             Some(path) => Some(read_key_file(&path)?),
             None => secret::key(name).await?,
         };
-        if chosen.is_none()
-            && key.is_none()
-            && let Some(Addresses { heads, datasets, inference, api_key, .. }) = find_running()
+        let is_named = chosen.is_some();
+        let profile = chosen.map(|chosen| chosen.profile).unwrap_or_default();
+        let names_service = profile.datasets.is_some() || profile.inference.is_some();
+        // The key of the stack is not sent to any other service.
+        if key.is_none()
+            && (names_service || !is_named)
+            && let Some(stack) = find_running()
+            && is_of(profile.datasets.as_deref(), stack.datasets.as_deref())
+            && is_of(profile.inference.as_deref(), stack.inference.as_deref())
         {
+            let Addresses { heads, datasets, inference, api_key, .. } = stack;
+            let heads = if profile.heads.is_empty() { heads } else { profile.heads };
             return Ok(Self { profile: Profile { heads, datasets, inference }, key: api_key });
         }
-        Ok(Self { profile: chosen.map(|chosen| chosen.profile).unwrap_or_default(), key })
+        Ok(Self { profile, key })
     }
 
     /// Returns a client of the dataset service.
@@ -80,6 +89,11 @@ impl Services {
         let transport = Transport::new(address, self.key.clone());
         Ok(Inference::new(transport.context("cannot use the inference service")?))
     }
+}
+
+/// Returns true if `address` is missing or the address of a service of the local stack.
+fn is_of(address: Option<&str>, of_stack: Option<&str>) -> bool {
+    address.is_none_or(|address| Some(address.trim_end_matches('/')) == of_stack)
 }
 
 /// Returns a client of the head at `address`, with the token in the environment.

@@ -12,7 +12,7 @@ import pathlib
 import re
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ._errors import TriptychError
@@ -51,8 +51,13 @@ def find(
     name, chosen = _profile(profile or _variable("TRIPTYCH_PROFILE"))
     is_named = any((head, datasets, inference)) or name is not None
     key = key or _key(name or "default")
-    if not is_named and key is None and (local := running_stack()):
-        return local
+    named = [(datasets or chosen.get("datasets"), "datasets"), (inference or chosen.get("inference"), "inference")]
+    named = [(address.rstrip("/"), service) for address, service in named if address]
+    # The key of the stack is not sent to any other service.
+    if key is None and (named or not is_named) and (local := running_stack()):
+        if all(address == getattr(local, service) for address, service in named):
+            head = head or _first(chosen.get("head"))
+            return replace(local, head=head, is_local=False) if head else local
     return Services(
         head=head or _first(chosen.get("head")),
         datasets=datasets or chosen.get("datasets") or DATASETS,

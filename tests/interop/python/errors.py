@@ -65,6 +65,9 @@ def configuration_is_found(stack):
         for name in named:
             del os.environ[name]
     assert triptych.Client().services().is_local
+    assert triptych.Client(datasets=local.datasets, inference=f"{local.inference}/").services().key == local.key
+    assert triptych.Client(datasets=local.datasets, inference="http://127.0.0.1:1").services().key is None
+    assert triptych.Client(head=local.head).services().key is None
     pathlib.Path(config / "config.toml").unlink()
 
 
