@@ -151,8 +151,8 @@ fn parse_retained_bytes(text: &str) -> Result<u64, String> {
 /// Flags that name an inference service.
 #[derive(Debug, Args)]
 pub(crate) struct ServiceFlags {
-    /// Address of the inference service [default: the address in the profile. Without one, the
-    /// service of the running local stack, or `inference serve` on this machine]
+    /// Address of the inference service [default: the address in the profile. Without one and without
+    /// an API key, the service of the running local stack, or else `inference serve` on this machine]
     #[arg(long, env = "TRIPTYCH_INFERENCE", value_name = "URL")]
     inference: Option<String>,
     /// Profile in the configuration file that supplies the address

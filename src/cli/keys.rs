@@ -18,7 +18,7 @@ use db::postgres::DatabaseUrl;
 use model::key::{ApiKey, KeyId};
 use model::timestamp::Timestamp;
 use stack::data_dir::DataDir;
-use stack::running::find_running;
+use stack::running::{find_running, running_folder};
 use stack::start::KEY_VARIABLE;
 use task::clock::Clock;
 use task::group::Group;
@@ -206,10 +206,17 @@ impl KeysFile {
     fn scope_text(&self) -> anyhow::Result<String> {
         let services = match &self.database {
             Some(url) => format!("the key is for services with `--store` {url}"),
-            None => format!(
-                "the key is for `datasets serve` and `inference serve` with their data in {}",
-                DataDir::of_services(self.data_dir.clone())?.folder().display()
-            ),
+            None => {
+                let data_dir = DataDir::of_services(self.data_dir.clone())?;
+                let of_stack = running_folder().and_then(|folder| folder.canonicalize().ok());
+                if of_stack.is_some() && data_dir.folder().canonicalize().ok() == of_stack {
+                    return Ok("the key is for the running local stack".to_owned());
+                }
+                format!(
+                    "the key is for `datasets serve` and `inference serve` with their data in {}",
+                    data_dir.folder().display()
+                )
+            }
         };
         Ok(match find_running().and_then(|stack| stack.datasets) {
             None => services,

@@ -134,8 +134,11 @@ pub(super) fn tell(text: &str) {
 
 /// Writes an error with its causes to standard error. If it has a hint, the hint is on a separate line.
 pub(super) fn report_error(error: &anyhow::Error) {
-    let hint =
-        diagnose(&**error).map(|fault| format!("\nhint: {}", fault.next)).unwrap_or_default();
+    let unreached =
+        error.downcast_ref::<ClientError>().filter(|it| matches!(it, ClientError::Reach { .. }));
+    let hint = diagnose(&**error).map(|fault| fault.next);
+    let hint = hint.or_else(|| unreached.map(ClientError::next_step));
+    let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     drop(writeln!(io::stderr(), "error: {}{hint}", escape_lines(&chain(&**error))));
 }
 

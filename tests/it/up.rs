@@ -117,6 +117,12 @@ fn commands_of_the_same_user_find_the_stack_and_its_key() {
     let created = home.run(&["keys", "create", "me"]);
     let datasets = line["datasets"].as_str().unwrap();
     assert!(created.err.contains(&format!("not for the running local stack at {datasets}")));
+    assert!(home.run_ok(&["datasets", "list", "--datasets", datasets]).contains("machine_cpu"));
+    let inference = line["inference"].as_str().unwrap();
+    home.run_ok(&["inference", "topics", "list", "--inference", inference]);
+    let elsewhere =
+        home.run_err(&["inference", "topics", "list", "--inference", "http://127.0.0.1:1"]);
+    assert!(elsewhere.contains("\nhint: check that the service runs"), "{elsewhere}");
     // A key in the configuration is for other services, not for the services of the stack.
     let key = home.run_ok(&["keys", "create", "me"]);
     let home = home.with("TRIPTYCH_API_KEY", key.trim());

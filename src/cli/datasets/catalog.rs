@@ -279,10 +279,10 @@ fn parse_column(text: &str) -> Result<CreateColumn, String> {
 /// The flags of `datasets delete`.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteCommand {
-    /// Only rows from this time on
+    /// Only rows from this time on, up to --end
     #[arg(long, value_name = "TIME", value_parser = parse_start, requires = "end")]
     start: Option<Timestamp>,
-    /// Only rows up to this time
+    /// Only rows up to this time, from --start on
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "start")]
     end: Option<Timestamp>,
     /// Confirm: deleted data cannot be recovered

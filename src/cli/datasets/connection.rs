@@ -22,7 +22,8 @@ use crate::cli::services::{KeyFlag, Services};
 #[command(next_help_heading = "Which service")]
 pub(crate) struct DatasetServiceFlags {
     /// Address of the dataset service, ending in `/api` [default: the address in the profile. Without
-    /// one, the service of the running local stack, or `datasets serve` on this machine]
+    /// one and without an API key, the service of the running local stack, or else `datasets serve`
+    /// on this machine]
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     datasets: Option<String>,
     /// Profile in the configuration file that supplies the address

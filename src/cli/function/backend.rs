@@ -349,6 +349,10 @@ pub(crate) fn with_advice(error: anyhow::Error) -> anyhow::Error {
 
 fn advice(error: &anyhow::Error) -> Option<String> {
     let failed = error.chain().find_map(|cause| cause.downcast_ref::<ClientError>())?;
+    // Only the other services have API keys.
+    if failed.status() == Some(401) && failed.why().contains("API key") {
+        return Some("check that the address is that of a head".to_owned());
+    }
     if failed.status() == Some(401) {
         return Some(format!("set {TOKEN_VARIABLE} to the head's token"));
     }
@@ -381,10 +385,12 @@ mod tests {
 
     #[test]
     fn rejected_token_is_reported_with_a_hint() {
-        let text = |status| {
-            let refused = ClientError::Refused { status, message: "no".to_owned() };
+        let text_of = |status, message: &str| {
+            let refused = ClientError::Refused { status, message: message.to_owned() };
             with_advice(anyhow::Error::new(refused).context("cannot list functions")).to_string()
         };
+        let text = |status| text_of(status, "no");
+        assert!(text_of(401, "Missing API key").ends_with("\nhint: check that the address is that of a head"));
         assert!(text(401).ends_with(": no\nhint: set TRIPTYCH_REST_TOKEN to the head's token"));
         assert_eq!(text(404), "cannot list functions");
     }
