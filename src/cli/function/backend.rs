@@ -390,7 +390,10 @@ mod tests {
             with_advice(anyhow::Error::new(refused).context("cannot list functions")).to_string()
         };
         let text = |status| text_of(status, "no");
-        assert!(text_of(401, "Missing API key").ends_with("\nhint: check that the address is that of a head"));
+        assert!(
+            text_of(401, "Missing API key")
+                .ends_with("\nhint: check that the address is that of a head")
+        );
         assert!(text(401).ends_with(": no\nhint: set TRIPTYCH_REST_TOKEN to the head's token"));
         assert_eq!(text(404), "cannot list functions");
     }

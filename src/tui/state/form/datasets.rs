@@ -209,10 +209,7 @@ pub(super) fn edited(form: &Form, before: &Edited) -> Change {
         let text = form.value(label);
         (text != known.trim()).then(|| text.to_owned())
     };
-    let wanted = match are_tags_changed(form, before) {
-        true => form.values("tags"),
-        false => tags.clone(),
-    };
+    let wanted = if are_tags_changed(form, before) { form.values("tags") } else { tags.clone() };
     let deleted = form.values("delete");
     Change::EditDataset(Box::new(DatasetEdit {
         dataset: dataset.id,
