@@ -204,19 +204,18 @@ impl KeysFile {
 
     /// Describes the services at which a new key is valid.
     fn scope_text(&self) -> anyhow::Result<String> {
-        let services = match &self.database {
-            Some(url) => format!("the key is for services with `--store` {url}"),
-            None => {
-                let data_dir = DataDir::of_services(self.data_dir.clone())?;
-                let of_stack = running_folder().and_then(|folder| folder.canonicalize().ok());
-                if of_stack.is_some() && data_dir.folder().canonicalize().ok() == of_stack {
-                    return Ok("the key is for the running local stack".to_owned());
-                }
-                format!(
-                    "the key is for `datasets serve` and `inference serve` with their data in {}",
-                    data_dir.folder().display()
-                )
+        let services = if let Some(url) = &self.database {
+            format!("the key is for services with `--store` {url}")
+        } else {
+            let data_dir = DataDir::of_services(self.data_dir.clone())?;
+            let of_stack = running_folder().and_then(|folder| folder.canonicalize().ok());
+            if of_stack.is_some() && data_dir.folder().canonicalize().ok() == of_stack {
+                return Ok("the key is for the running local stack".to_owned());
             }
+            format!(
+                "the key is for `datasets serve` and `inference serve` with their data in {}",
+                data_dir.folder().display()
+            )
         };
         Ok(match find_running().and_then(|stack| stack.datasets) {
             None => services,
