@@ -104,6 +104,7 @@ pub struct PasswordChange {
 
 /// Body of `POST /api/accounts/keys` and `PATCH /api/accounts/keys/{id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct KeyName {
     /// Name of the key, chosen by its owner.
     pub name: String,
