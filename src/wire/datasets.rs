@@ -423,8 +423,7 @@ pub struct RowRefusal {
     pub reason: String,
 }
 
-/// Characters of a name that are escaped in the parameter `columns`, since commas separate the names, and
-/// their escapes in the order of decoding.
+/// Escapes in the names of the parameter `columns`, which commas separate, in the order of decoding.
 pub const NAME_ESCAPES: [(&str, &str); 2] = [(",", "%2C"), ("%", "%25")];
 
 /// Name of the first event of a stream.
@@ -438,8 +437,7 @@ pub const EVENT_DELETION: &str = "deletion";
 /// Name of the event that keeps a stream alive.
 pub const EVENT_HEARTBEAT: &str = "heartbeat";
 
-/// Name of the event that reports a possible gap: the stream could not resume after the client's last
-/// event.
+/// Name of the event for a possible gap: the stream could not resume after the client's last event.
 pub const EVENT_RESET: &str = "reset";
 
 /// Name of the last event of a stream. Its data contains the reason why the stream ends.
