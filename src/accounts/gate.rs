@@ -170,7 +170,7 @@ impl StreamKey {
     }
 
     /// Returns false if the key was revoked or renewed. While the accounts cannot be read, the key counts
-    /// as valid, and the next attempt to read them is after [`VERIFY_AGAIN`].
+    /// as valid, and the next attempt to read them is 15 s later.
     pub async fn is_valid(&mut self) -> bool {
         if self.failed.is_some_and(|failed| failed.elapsed() < VERIFY_AGAIN) {
             return true;
