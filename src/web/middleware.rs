@@ -20,7 +20,7 @@ use futures::FutureExt as _;
 use task::traces::{self, Carrier, TRACEPARENT, TRACESTATE};
 use tokio::time::{Instant, timeout};
 use tower::layer::layer_fn;
-use tower::{ServiceExt as _, service_fn};
+use tower::{Service as _, service_fn};
 use tracing::{Instrument as _, Span, debug, error, field, info, info_span};
 
 /// Content type of server-sent events.
@@ -62,7 +62,8 @@ pub struct Next(Arc<Route>);
 impl Next {
     /// Runs the inner service on `request`.
     pub async fn run(self, request: Request) -> Response {
-        let Ok(response) = Route::clone(&self.0).oneshot(request).await;
+        // A route is always ready, so that it can be called at once.
+        let Ok(response) = Route::clone(&self.0).call(request).await;
         response
     }
 }
