@@ -232,17 +232,17 @@ pub(super) async fn sight<S: CatalogSession>(
         DatasetRef::Name(name) => ("name", Box::new(sought(name))),
     };
     let sql = format!(
-        "SELECT * FROM (
-             SELECT {dataset}, d.owner, d.owner IS NOT DISTINCT FROM ?2 AS own,
-                 (SELECT nullif(CAST({array}(t.name ORDER BY t.name) AS text), '[]')
-                     FROM datasets.dataset_tags dt
-                     JOIN datasets.key_tags kt ON kt.tag = dt.tag AND kt.key = ?2
-                     JOIN datasets.tags t ON t.id = dt.tag WHERE dt.dataset = d.id) AS shared,
-                 {columns}, {state} WHERE d.{column} = ?1
-         ) AS seen WHERE own OR ?2 IS NULL OR shared IS NOT NULL
-         ORDER BY own DESC, id LIMIT {SHARED_MAX}",
+        "SELECT {dataset}, d.owner, d.owner IS NOT DISTINCT FROM ?2 AS own,
+             (SELECT CAST({array}(t.name) AS text) FROM {shared}
+                 JOIN datasets.tags t ON t.id = dt.tag WHERE dt.dataset = d.id),
+             {columns}, {state}
+         WHERE d.{column} = ?1 AND (?2 IS NULL OR d.owner = ?2
+             OR EXISTS (SELECT 1 FROM {shared} WHERE dt.dataset = d.id))
+         ORDER BY own DESC, d.id LIMIT {SHARED_MAX}",
         dataset = dataset_sql::<S>(),
         array = S::JSON_ARRAY,
+        shared =
+            "datasets.dataset_tags dt JOIN datasets.key_tags kt ON kt.tag = dt.tag AND kt.key = ?2",
         columns = S::COLUMNS,
         state = S::STATE_OF_DATASETS,
     );
@@ -283,10 +283,12 @@ fn sight_of(row: &Row<'_>) -> Result<Sight> {
         Ok(Column { id, dataset_id: dataset.id, name, dtype, created_at })
     };
     let time = |idx| Ok::<_, StoreError>(row.get::<Option<Time>>(idx)?.map(|Time(at)| at));
+    let mut matching_tags: Vec<String> = from_json(row, 8)?.unwrap_or_default();
+    matching_tags.sort_unstable();
     Ok(Sight {
         owner: row.get::<Option<i64>>(6)?.map(KeyId::new),
         is_owner: row.get(7)?,
-        matching_tags: from_json(row, 8)?.unwrap_or_default(),
+        matching_tags,
         columns: columns.into_iter().flatten().map(column).collect::<Result<_>>()?,
         revision: row.get_unsigned(10)?.unwrap_or_default(),
         newest: time(11)?,

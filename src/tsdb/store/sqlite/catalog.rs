@@ -25,8 +25,8 @@ impl CatalogSession for &Connection {
     const METADATA: &'static str =
         "(SELECT json_group_object(field, value) FROM metadata WHERE dataset = d.id)";
     const COLUMNS: &'static str = "(SELECT json_group_array(
-             json_array(id, iif(name GLOB char(9) || '*', '', name), dtype, created_at) ORDER BY ordinal)
-         FROM columns WHERE dataset = d.id)";
+             json_array(id, iif(name GLOB char(9) || '*', '', name), dtype, created_at))
+         FROM (SELECT * FROM columns WHERE dataset = d.id ORDER BY ordinal))";
     const STATE_OF_DATASETS: &'static str = "p.revision, p.newest, p.kept_from
          FROM datasets d JOIN progress p ON p.dataset = d.id";
     const WANTED: &'static str = "json_each(?1) AS wanted";
