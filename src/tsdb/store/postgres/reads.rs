@@ -6,7 +6,7 @@ use model::block::{Block, Rows};
 use model::dataset::DatasetId;
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
@@ -45,9 +45,12 @@ const HAS_ARCHIVED: &str = "(d.archived_until IS NOT NULL AND EXISTS
 /// Index of the first column of a row or bucket in the result of [`page_sql`].
 const ROW_IDX: usize = 4;
 
-/// Returns the SQL statement of a page. The columns of its result are the revision, the column types,
-/// the number of matches if `is_counted`, [`HAS_ARCHIVED`] for rows, and a row or bucket. An empty page
-/// is one record with nulls, in contrast to a missing dataset, for which there is no record.
+/// Returns the SQL statement of a page. The first record of its result has the revision, the column
+/// types, the number of matches if `is_counted`, and [`HAS_ARCHIVED`] for rows. It is missing if the
+/// dataset is missing. Each further record has a row or a bucket, after four nulls.
+///
+/// PostgreSQL executes the parts of `UNION ALL` in their order, and never in parallel if a part has a
+/// `LIMIT`. Sorting the result as a whole would take a third of the time of a page.
 fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     let bucket = "r.ts, r.open, r.high, r.low, r.close, r.volume, r.count";
     let (table, columns, letters, has_archived) = match resolution {
@@ -56,18 +59,20 @@ fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     };
     let series = match resolution {
         Resolution::Raw => "AND $6::integer IS NOT NULL",
-        _ => "AND resolution = $6",
+        _ => "AND r.resolution = $6",
     };
     let matches =
-        format!("FROM datasets.{table} WHERE dataset = $1 AND ts BETWEEN $2 AND $3 {series}");
+        format!("FROM datasets.{table} r WHERE r.dataset = $1 AND r.ts BETWEEN $2 AND $3 {series}");
     let count =
         if is_counted { format!("(SELECT count(*) {matches})") } else { "NULL::bigint".into() };
+    let nulls = ", NULL".repeat(columns.split(',').count());
     let direction = direction(order);
     format!(
-        "SELECT d.revision, {letters}, {count}, {has_archived}, {columns} FROM datasets.datasets d
-         LEFT JOIN LATERAL (
-             SELECT * {matches} ORDER BY ts {direction} OFFSET $4 LIMIT $5
-         ) AS r ON true WHERE d.id = $1 ORDER BY r.ts {direction}"
+        "SELECT d.revision, {letters}, {count}, {has_archived}{nulls}
+         FROM datasets.datasets d WHERE d.id = $1
+         UNION ALL
+         (SELECT NULL, NULL, NULL, NULL, {columns} {matches}
+         ORDER BY r.ts {direction} OFFSET $4 LIMIT $5)"
     )
 }
 
@@ -125,38 +130,28 @@ async fn statement_page(
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .bind(code(resolution))
         .fetch(c);
-    let record = records.try_next().await?.ok_or(StoreError::NoDataset { dataset })?;
-    let revision = unsigned(record.try_get(0)?)?;
-    let count = record.try_get::<Option<i64>, _>(2)?.map(unsigned).transpose()?;
-    if is_all && record.try_get(3)? {
+    let head = records.try_next().await?.ok_or(StoreError::NoDataset { dataset })?;
+    // The rows of a dataset that was just deleted may still exist.
+    let Some(revision) = head.try_get(0)? else { return Err(StoreError::NoDataset { dataset }) };
+    let count = head.try_get::<Option<i64>, _>(2)?.map(unsigned).transpose()?;
+    if is_all && head.try_get(3)? {
         return Err(StoreError::NoArchive);
     }
-    let mut next = Some(record);
     let rows = if resolution == Resolution::Raw {
-        let reader = match &next {
-            Some(record) => RowReader::of_letters(record.try_get(1)?)?,
-            None => RowReader::new(&[]),
-        };
+        let reader = RowReader::of_letters(head.try_get(1)?)?;
         let mut block = reader.empty.clone();
-        while let Some(record) = next.filter(has_row) {
+        while let Some(record) = records.try_next().await? {
             reader.read_into(&record, ROW_IDX, &mut block)?;
-            next = records.try_next().await?;
         }
         Rows::Raw(block)
     } else {
         let mut buckets = Vec::new();
-        while let Some(record) = next.filter(has_row) {
+        while let Some(record) = records.try_next().await? {
             buckets.push(read_bucket(&record, ROW_IDX)?);
-            next = records.try_next().await?;
         }
         Rows::Buckets(buckets)
     };
-    Ok(PageOfRows { count, rows, revision })
-}
-
-/// Returns true if a record of a page has a row or a bucket.
-fn has_row(record: &PgRow) -> bool {
-    record.try_get::<Option<Time>, _>(ROW_IDX).is_ok_and(|time| time.is_some())
+    Ok(PageOfRows { count, rows, revision: unsigned(revision)? })
 }
 
 /// Executes a query that returns rows of a dataset, and collects them in a block.
