@@ -18,7 +18,7 @@ use model::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use wire::datasets::{
     BucketBody, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow, HealthBody, MessageBody,
-    NAME_ESCAPES, RawRowBody, TagName, ValueBody,
+    RawRowBody, TagName, ValueBody, escape_name,
 };
 use wire::paths;
 
@@ -398,9 +398,7 @@ impl TryFrom<FlatRow> for NamedRow {
 
 /// Returns the parameter that selects `columns`, or `None` for all columns.
 pub(crate) fn comma_separated(columns: &[String]) -> Option<String> {
-    let escaped = |name: String, (plain, escape): (&str, &str)| name.replace(plain, escape);
-    let names =
-        columns.iter().map(|name| NAME_ESCAPES.into_iter().rev().fold(name.clone(), escaped));
+    let names = columns.iter().map(|name| escape_name(name));
     (!columns.is_empty()).then(|| names.collect::<Vec<_>>().join(","))
 }
 

@@ -11,7 +11,7 @@ use model::row::{BucketExtras, Fill};
 use model::timestamp::Timestamp;
 use stack::start::KEY_VARIABLE;
 use transfer::find::find_dataset;
-use wire::datasets::NAME_ESCAPES;
+use wire::datasets::unescape_name;
 
 use crate::cli::config::AddressFlags;
 use crate::cli::parse::{parse_start, parse_timestamp};
@@ -97,9 +97,7 @@ fn parse_column(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("expected a name".to_owned()),
         "timestamp" => Err("rows always contain their timestamp; name other columns".to_owned()),
-        name => Ok(NAME_ESCAPES
-            .into_iter()
-            .fold(name.to_owned(), |name, (plain, escape)| name.replace(escape, plain))),
+        name => Ok(unescape_name(name)),
     }
 }
 

@@ -8,7 +8,7 @@ use model::row::{BucketExtras, Fill};
 use model::timestamp::Timestamp;
 use tsdb::catalog::DatasetRef;
 use tsdb::span::Order;
-use wire::datasets::NAME_ESCAPES;
+use wire::datasets::unescape_name;
 
 use super::{Bounds, Position, RowsQuery, SelectedColumns};
 use crate::error::Invalid;
@@ -174,11 +174,7 @@ impl Params {
     /// [`Invalid`] if a name is empty.
     pub(crate) fn columns(&self) -> Result<SelectedColumns, Invalid> {
         let Some(text) = self.get("columns") else { return Ok(SelectedColumns::default()) };
-        let plain = |name: String, (plain, escape): (&str, &str)| name.replace(escape, plain);
-        let names = text
-            .split(',')
-            .map(|name| NAME_ESCAPES.into_iter().fold(name.trim().to_owned(), plain));
-        let names: Vec<String> = names.collect();
+        let names: Vec<String> = text.split(',').map(|name| unescape_name(name.trim())).collect();
         if names.iter().any(String::is_empty) {
             return Err("columns must be names separated by commas".into());
         }

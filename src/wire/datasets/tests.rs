@@ -1,3 +1,4 @@
+use model::dataset::{Dataset, DatasetId};
 use serde_json::json;
 
 use super::*;
@@ -32,4 +33,13 @@ fn last_page_has_null_as_its_next_link() {
         serde_json::to_string(&page).unwrap(),
         r#"{"count":0,"next":null,"previous":null,"results":[]}"#
     );
+}
+
+#[test]
+fn escaped_name_has_no_comma_and_is_restored() {
+    for name in ["close", "a,b", "100%", "a%2Cb", "a%252Cb,%25", "%,"] {
+        let escaped = escape_name(name);
+        assert!(!escaped.contains(','), "{escaped}");
+        assert_eq!(unescape_name(&escaped), name);
+    }
 }
