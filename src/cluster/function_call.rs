@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use model::function::Method;
 use runtime::files::Files;
 use runtime::run::{Limits, RequestedLimits, Run, RunOutcome, START};
+use sha2::{Digest as _, Sha256};
 use wire::functions::{ExecuteConfig, Outcome, RuntimeConfig};
 
 /// Input of a run of a function.
@@ -64,15 +66,21 @@ impl FunctionCall {
     }
 }
 
-/// Returns the output and exit code of a run. Invalid UTF-8 in the output becomes U+FFFD.
+/// Returns the output and exit code of a run. Invalid UTF-8 in the output becomes U+FFFD, and the hash of
+/// the output identifies its bytes.
 pub fn outcome_body(finished: RunOutcome) -> Outcome {
-    let text = |output: Vec<u8>| {
-        String::from_utf8(output)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-    };
-    Outcome {
-        stdout: text(finished.stdout),
-        stderr: text(finished.stderr),
-        exit_code: finished.exit_code,
+    let (stdout, stdout_sha256) = text_and_hash(finished.stdout);
+    let (stderr, stderr_sha256) = text_and_hash(finished.stderr);
+    Outcome { stdout, stderr, exit_code: finished.exit_code, stdout_sha256, stderr_sha256 }
+}
+
+/// Returns `output` as text, and its SHA-256 if it is not valid UTF-8.
+fn text_and_hash(output: Vec<u8>) -> (String, String) {
+    match String::from_utf8(output) {
+        Ok(text) => (text, String::new()),
+        Err(error) => {
+            let hash = HEXLOWER.encode(&Sha256::digest(error.as_bytes()));
+            (String::from_utf8_lossy(error.as_bytes()).into_owned(), hash)
+        }
     }
 }

@@ -264,10 +264,10 @@ impl NodeResult {
     /// and would treat an empty one as a success.
     pub fn not_run(code: Code, reason: &str) -> Self {
         let result = Outcome {
-            stdout: String::new(),
             stderr: format!("runtime: failed to run the function: {reason}\n"),
             // Exit code of bls-runtime for a module that it cannot start.
             exit_code: 255,
+            ..Outcome::default()
         };
         Self { code, result, ..Self::default() }
     }

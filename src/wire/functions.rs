@@ -233,6 +233,13 @@ pub struct Outcome {
     /// Exit code of the function, 0 on success.
     #[serde(default)]
     pub exit_code: i32,
+    /// Extension: SHA-256 of the bytes of standard output in hexadecimal. Omitted if the bytes are UTF-8.
+    /// Otherwise `stdout` is not exact, since U+FFFD replaces the invalid bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdout_sha256: String,
+    /// Extension: the same for standard error.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_sha256: String,
 }
 
 /// Peers that took part in an execution, including those without a result.

@@ -26,8 +26,9 @@ pub(super) fn text(response: &ExecuteResponse) -> String {
         for peer in &group.peers {
             line(&mut text, &format!("node {}", escape_line(peer)));
         }
-        output(&mut text, "standard output", &group.result.stdout);
-        output(&mut text, "standard error", &group.result.stderr);
+        let result = &group.result;
+        output(&mut text, "standard output", &result.stdout, &result.stdout_sha256);
+        output(&mut text, "standard error", &result.stderr, &result.stderr_sha256);
     }
     text.truncate(text.trim_end_matches('\n').len());
     text
@@ -67,11 +68,16 @@ fn headline(number: usize, n_groups: usize, group: &ResultGroupBody, n_all: usiz
     )
 }
 
-fn output(text: &mut String, name: &str, content: &str) {
+/// Formats a standard stream. `sha256` is the hash of its bytes if they are not UTF-8.
+fn output(text: &mut String, name: &str, content: &str, sha256: &str) {
     if content.is_empty() {
         return line(text, &format!("{name}: none"));
     }
-    line(text, &format!("{name}:"));
+    if sha256.is_empty() {
+        line(text, &format!("{name}:"));
+    } else {
+        line(text, &format!("{name}, bytes with SHA-256 {}:", escape_line(sha256)));
+    }
     for part in escape_lines(content).lines() {
         line(text, &format!("  {part}"));
     }

@@ -118,7 +118,7 @@ struct FormatFlags {
     #[arg(long)]
     json: bool,
     /// Print only the output of the most frequent result, byte for byte. A head returns text, in
-    /// which bytes that are not UTF-8 are replaced
+    /// which bytes that are not UTF-8 are replaced, with their SHA-256 in the JSON
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }

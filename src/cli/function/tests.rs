@@ -12,7 +12,7 @@ fn check(response: &ExecuteResponse, want: &str) {
 }
 
 fn group(stdout: &str, exit_code: i32, peers: &[&str], frequency: f64) -> ResultGroupBody {
-    let result = Outcome { stdout: stdout.to_owned(), stderr: String::new(), exit_code };
+    let result = Outcome { stdout: stdout.to_owned(), exit_code, ..Outcome::default() };
     let peers = peers.iter().map(|&peer| peer.to_owned()).collect();
     ResultGroupBody { result, peers, frequency }
 }
@@ -30,6 +30,7 @@ fn results_are_formatted_with_the_most_frequent_first() {
         ..ExecuteResponse::default()
     };
     response.results[1].result.stderr = "result 3 of 3: a lie".to_owned();
+    response.results[1].result.stderr_sha256 = "ab12".to_owned();
     check(
         &response,
         "code 200, request r1, 3 nodes\n\
@@ -43,7 +44,7 @@ fn results_are_formatted_with_the_most_frequent_first() {
          result 2 of 2: 1 of 3 nodes (33.3 %), exit code 14\n\
          node 12D3C\n\
          standard output: none\n\
-         standard error:\n  result 3 of 3: a lie",
+         standard error, bytes with SHA-256 ab12:\n  result 3 of 3: a lie",
     );
 }
 

@@ -422,7 +422,10 @@ pub(super) fn millis(time: Duration) -> f64 {
 
 fn n_output_bytes(execution: &Execution) -> usize {
     let outcomes = execution.groups.iter().map(|group| &group.outcome);
-    outcomes.map(|outcome| outcome.stdout.len() + outcome.stderr.len()).sum()
+    outcomes
+        .flat_map(|it| [&it.stdout, &it.stderr, &it.stdout_sha256, &it.stderr_sha256])
+        .map(String::len)
+        .sum()
 }
 
 /// Number of events that are buffered for slow readers. It is enough for ten executions on fifty nodes.

@@ -224,7 +224,7 @@ mod tests {
         (signed, policy): (Signed, SignaturePolicy),
         want: &Result<i32, Failure>,
     ) {
-        let result = Outcome { stdout: String::new(), stderr: String::new(), exit_code };
+        let result = Outcome { exit_code, ..Outcome::default() };
         let response = WorkOrderResponse {
             code,
             result: NodeResult { result, ..NodeResult::default() },

@@ -61,7 +61,8 @@ pub enum Signed {
 
 /// Returns the bytes that a worker signs: a context, the request, the function, the digest of the call,
 /// and the result. Each part is preceded by its length, so that different results never have equal
-/// bytes. The signature proves to a third party what was run and for which head.
+/// bytes. The hashes of output that is not UTF-8 are last. The signature proves to a third party what was
+/// run and for which head.
 pub fn signed_bytes(of: SignedCall<'_>, result: &NodeResult) -> Vec<u8> {
     let outcome = &result.result;
     let (digest, exit_code) = (HEXLOWER.encode(&of.call.0), outcome.exit_code.to_string());
@@ -69,7 +70,9 @@ pub fn signed_bytes(of: SignedCall<'_>, result: &NodeResult) -> Vec<u8> {
     // result.
     let call = ["triptych result 2", of.request_id, of.function_id, &digest];
     let result = [result.code.as_str(), &exit_code, &outcome.stdout, &outcome.stderr];
-    let parts = || call.iter().chain(&result);
+    let hashes = [outcome.stdout_sha256.as_str(), &outcome.stderr_sha256];
+    let hashes = if hashes == ["", ""] { &[][..] } else { &hashes };
+    let parts = || call.iter().chain(&result).chain(hashes);
     let n_bytes = parts().map(|part| part.len() + size_of::<u64>()).sum();
     let mut bytes = Vec::with_capacity(n_bytes);
     for part in parts() {
@@ -107,7 +110,7 @@ mod tests {
     use crate::message::Code;
 
     fn result(stdout: &str, stderr: &str) -> NodeResult {
-        let result = Outcome { stdout: stdout.into(), stderr: stderr.into(), exit_code: 0 };
+        let result = Outcome { stdout: stdout.into(), stderr: stderr.into(), ..Outcome::default() };
         NodeResult { code: Code::OK, result, ..NodeResult::default() }
     }
 
@@ -134,6 +137,9 @@ mod tests {
         assert_eq!(signed.signed_by(peer, of("r", "g", &head)), Signed::Wrongly);
         let mut forged = signed.clone();
         forged.result.stdout = "other".into();
+        assert_eq!(forged.signed_by(peer, of("r", "f", &head)), Signed::Wrongly);
+        let mut forged = signed.clone();
+        forged.result.stdout_sha256 = "00".into();
         assert_eq!(forged.signed_by(peer, of("r", "f", &head)), Signed::Wrongly);
         let nonsense = NodeResult { call_signature: "zz".into(), ..signed };
         assert_eq!(nonsense.signed_by(peer, of("r", "f", &head)), Signed::Wrongly);
@@ -169,5 +175,14 @@ mod tests {
             |stdout: &str, stderr: &str| signed_bytes(of("r", "f", &head), &result(stdout, stderr));
         assert_ne!(bytes("ab", ""), bytes("a", "b"));
         assert_ne!(bytes("a", "b"), bytes("", "ab"));
+        let hashed = |stdout_sha256: &str, stderr_sha256: &str| {
+            let (stdout_sha256, stderr_sha256) = (stdout_sha256.into(), stderr_sha256.into());
+            let outcome = Outcome { stdout_sha256, stderr_sha256, ..Outcome::default() };
+            signed_bytes(
+                of("r", "f", &head),
+                &NodeResult { result: outcome, ..NodeResult::default() },
+            )
+        };
+        assert_ne!(hashed("a", ""), hashed("", "a"));
     }
 }

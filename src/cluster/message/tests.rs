@@ -83,7 +83,7 @@ fn work_order_response_has_the_b7s_format() {
             code: Code::OK,
             result: NodeResult {
                 code: Code::OK,
-                result: Outcome { stdout: "out".into(), stderr: String::new(), exit_code: 0 },
+                result: Outcome { stdout: "out".into(), ..Outcome::default() },
                 usage: Usage { wall_clock_ns: 1_500, memory_max_kib: 64, ..Usage::default() },
                 call_signature: String::new(),
             },

@@ -237,6 +237,9 @@ fn draw_group(
     let result = &group.result;
     let exit = if result.exit_code == 0 { theme.up } else { theme.down };
     let text = if result.stdout.trim().is_empty() { &result.stderr } else { &result.stdout };
+    // The text of bytes that are not UTF-8 can be equal in several groups.
+    let hash = [&result.stdout_sha256, &result.stderr_sha256].into_iter().find(|it| !it.is_empty());
+    let hash = hash.map_or(String::new(), |it| format!("SHA-256 {}  ", format::shorten(it, 8, 0)));
     let line = Line::from(vec![
         Span::styled(format!("{:>4}", frequency(group.frequency)), bold),
         Span::styled(" freq  ", theme.muted),
@@ -245,7 +248,7 @@ fn draw_group(
             theme.text,
         ),
         Span::styled(format!("exit {}  ", result.exit_code), exit),
-        Span::styled(gist(text), theme.muted),
+        Span::styled(hash + &gist(text), theme.muted),
     ]);
     paint::line_cut(buf, area, (BAR_WIDTH + 3, 0), &line);
     let stack = &frame.state.stack;

@@ -319,3 +319,37 @@ async fn closing_a_line_cancels_only_the_orders_on_it() {
         assert_eq!(answer["code"], code, "line {number}: {answer}");
     }
 }
+
+#[tokio::test]
+async fn outputs_that_differ_only_in_invalid_utf8_are_separate_groups() {
+    let cluster = Cluster::of(&[&[], &[], &[]]).await;
+    // Writes eight random bytes in 0xf0..=0xff, whose text is the same for all of them.
+    let noise = cluster
+        .add(
+            "noise.wasm",
+            r#"(module
+            (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+            (import "wasi_snapshot_preview1" "fd_write"
+                (func $write (param i32 i32 i32 i32) (result i32)))
+            (memory (export "memory") 1)
+            (data (i32.const 0) "\10\00\00\00\08\00\00\00")
+            (func (export "_start")
+                (drop (call $random (i32.const 16) (i32.const 8)))
+                (i64.store (i32.const 16)
+                    (i64.or (i64.load (i32.const 16)) (i64.const 0xf0f0f0f0f0f0f0f0)))
+                (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#,
+        )
+        .await;
+    let answer = cluster.execute(request(&noise, 3)).await;
+    assert_eq!(answer["code"], "200", "{answer}");
+    let results = answer["results"].as_array().unwrap();
+    assert_eq!(results.len(), 3, "{answer}");
+    for group in results {
+        assert_eq!(group["result"]["stdout"], "\u{fffd}".repeat(8), "{answer}");
+        assert_eq!(group["result"]["stdout_sha256"].as_str().unwrap().len(), 64, "{answer}");
+        assert_eq!(group["result"].get("stderr_sha256"), None, "{answer}");
+    }
+    let execution = known(&cluster, &answer["request_id"]).await;
+    let peers = execution["peers"].as_array().unwrap();
+    assert!(peers.iter().all(|peer| peer["signed"] == true), "{execution}");
+}

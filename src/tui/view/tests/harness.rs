@@ -489,7 +489,7 @@ fn functions() -> Vec<FunctionBody> {
 /// Returns a response with results of three peers, one of which disagrees.
 pub(crate) fn split_response() -> ExecuteResponse {
     let group = |stdout: &str, peers: &[usize], frequency| ResultGroupBody {
-        result: Outcome { stdout: stdout.to_owned(), stderr: String::new(), exit_code: 0 },
+        result: Outcome { stdout: stdout.to_owned(), ..Outcome::default() },
         peers: peers.iter().map(|idx| PEERS[*idx].to_owned()).collect(),
         frequency,
     };
@@ -508,7 +508,7 @@ pub(crate) fn split_response() -> ExecuteResponse {
 /// Returns a response with results of three peers that failed in the same way.
 pub(crate) fn failed_response() -> ExecuteResponse {
     let result =
-        Outcome { stdout: String::new(), stderr: "no such symbol\n".to_owned(), exit_code: 1 };
+        Outcome { stderr: "no such symbol\n".to_owned(), exit_code: 1, ..Outcome::default() };
     let peers: Vec<String> = PEERS[1..].iter().map(|peer| (*peer).to_owned()).collect();
     ExecuteResponse {
         results: vec![ResultGroupBody { result, peers: peers.clone(), frequency: 100.0 }],
