@@ -420,7 +420,8 @@ pub(super) fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }
 
-fn n_output_bytes(execution: &Execution) -> usize {
+/// Returns the size of the distinct outputs of an execution.
+pub(super) fn n_output_bytes(execution: &Execution) -> usize {
     let outcomes = execution.groups.iter().map(|group| &group.outcome);
     outcomes
         .flat_map(|it| [&it.stdout, &it.stderr, &it.stdout_sha256, &it.stderr_sha256])

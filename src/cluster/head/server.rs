@@ -10,6 +10,7 @@ mod execute;
 mod executions;
 mod functions;
 mod nodes;
+mod results;
 
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ use wire::paths;
 pub use self::auth::{RestToken, RestTokenError};
 use self::bodies::{BODY_WITHIN, Bodies};
 use self::error::RestError;
+use self::results::Results;
 use super::Head;
 use super::order::ROLL_CALL_WITHIN_MAX;
 
@@ -65,6 +67,7 @@ struct Rest {
     /// Ends endless responses when the group stops.
     group: Group,
     bodies: Bodies,
+    results: Results,
 }
 
 impl FromRef<Rest> for Head {
@@ -86,7 +89,12 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
     })
     .fallback(async || RestError::NOT_FOUND)
     .method_not_allowed_fallback(async || RestError::METHOD_NOT_ALLOWED)
-    .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
+    .with_state(Rest {
+        head,
+        group: group.clone(),
+        bodies: Bodies::new(),
+        results: Results::new(),
+    });
     let router = wrap(router, move |request, next| auth::check(&options, request, next));
     let options =
         RequestOptions { body_bytes_max: BODY_BYTES_MAX, response_within, refuse: error::refuse };

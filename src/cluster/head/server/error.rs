@@ -57,6 +57,11 @@ impl RestError {
         StatusCode::SERVICE_UNAVAILABLE,
         "too many requests are arriving; try again later",
     );
+    /// The limit of memory for results is reached.
+    pub(super) const TOO_MANY_RESULTS: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "too many large results are being sent; try again later",
+    );
     /// The limit of readers of the events is reached.
     pub(super) const TOO_MANY_READERS: Self =
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many readers of events; try again later");

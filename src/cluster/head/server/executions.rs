@@ -18,7 +18,7 @@ use web::extract;
 use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse};
 use wire::paths;
 
-use super::super::executions::EventReader;
+use super::super::executions::{EventReader, n_output_bytes};
 use super::super::{ExecutionStatus, Head};
 use super::error::RestError;
 use super::execute::client;
@@ -46,10 +46,17 @@ pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Res
     params(("id" = String, Path, description = "The id of the request.")),
     responses((status = 200, description = "The execution", body = ExecutionBody)))]
 pub(super) async fn execution(
-    State(head): State<Head>,
+    State(rest): State<Rest>,
     Path(id): Path<String>,
 ) -> Result<Response, RestError> {
-    head.executions().get(&id).map(|body| respond(&body)).ok_or(RestError::UNKNOWN_EXECUTION)
+    let executions = rest.head.executions();
+    let n_bytes = match executions.find(&id) {
+        Some(ExecutionStatus::Ended(execution)) => n_output_bytes(&execution),
+        _ => 0,
+    };
+    let memory = rest.results.reserve(n_bytes).await?;
+    let body = executions.get(&id).ok_or(RestError::UNKNOWN_EXECUTION)?;
+    Ok(memory.respond(body).await)
 }
 
 /// Cancels an execution, also on its workers. Has no effect on a completed execution.
@@ -57,9 +64,10 @@ pub(super) async fn execution(
     params(("id" = String, Path, description = "The id of the request.")),
     responses((status = 200, description = "The execution", body = ExecutionBody)))]
 pub(super) async fn cancel(
-    State(head): State<Head>,
+    State(rest): State<Rest>,
     Path(id): Path<String>,
 ) -> Result<Response, RestError> {
+    let head = &rest.head;
     head.executions().cancel(&id).ok_or(RestError::UNKNOWN_EXECUTION)?;
     // The execution ends as soon as its task is polled, unless the machine is overloaded.
     let ended = wait::until(Duration::from_secs(1), || async {
@@ -71,7 +79,7 @@ pub(super) async fn cancel(
     if ended.await.is_err() {
         warn!(request = %id, "a canceled execution has not ended yet");
     }
-    execution(State(head), Path(id)).await
+    execution(State(rest), Path(id)).await
 }
 
 /// Streams the events of the cluster.
