@@ -280,6 +280,7 @@ impl Work<'_> {
             ReplyKind::Compiling => self.note_pending(&peer, true),
             ReplyKind::Running => self.note_running(&peer),
             ReplyKind::Stalled => self.hedge(&peer, Instant::now()),
+            ReplyKind::Sending => self.note_sending(&peer),
             ReplyKind::Gone => {
                 if self.open.contains_key(&peer) {
                     // The order is canceled, since the peer might have reconnected already and run it
@@ -331,6 +332,16 @@ impl Work<'_> {
         if std::mem::take(&mut open.is_compiling) {
             self.track.note_running(peer);
         }
+    }
+
+    /// Extends the deadlines of an order while a response of its worker arrives, which might be the
+    /// response to another order that precedes it.
+    fn note_sending(&mut self, peer: &PeerId) {
+        let Some(open) = self.open.get_mut(peer) else { return };
+        let now = Instant::now();
+        open.until = self.end.min(now + TRANSFER_WITHIN).max(open.until);
+        let hedge_at = open.hedge_at.map(|at| at.max(now + self.hedge_after));
+        open.hedge_at = hedge_at.filter(|at| *at < open.until);
     }
 
     fn note_answer(&mut self, peer: PeerId, answer: NodeResult, signed: Signed) {

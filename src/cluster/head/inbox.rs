@@ -33,6 +33,8 @@ pub(super) enum ReplyKind {
     Answered(Box<Result<NodeResult, Failure>>, Signed),
     /// The worker missed pings while it ran an order.
     Stalled,
+    /// A part of a long response of the worker has arrived.
+    Sending,
     /// The worker's response exceeds the limit of this head.
     TooLong,
     /// The last connection to the peer was closed.

@@ -303,11 +303,16 @@ impl Head {
     /// Reads the frames on a worker's line until it is closed or the worker is no longer allowed.
     pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
         let mut excluded = pin!(self.0.context.network.excluded(&peer));
+        // A worker answers pings only after the response that it is sending.
+        let note_part = || {
+            self.0.slots.note_pong(&peer);
+            self.0.inboxes.put_everywhere(&peer, || ReplyKind::Sending);
+        };
         loop {
             let incoming = select! {
                 biased;
                 () = &mut excluded => None,
-                incoming = frames.next() => incoming,
+                incoming = frames.next_in_parts(&note_part) => incoming,
             };
             let frame = match incoming {
                 None => break,

@@ -36,6 +36,10 @@ pub(super) const START_BYTES: usize = 1024;
 /// Size of the read buffer.
 const READ_BYTES: usize = 16 * 1024;
 
+/// Size of a part of a frame whose arrival is reported. It is so large that a peer cannot hold up a
+/// request for long with a few bytes at a time.
+const PART_BYTES: usize = 256 * 1024;
+
 /// Maximum size of the frames that are copied into one buffer before they are written.
 const TOGETHER_BYTES: usize = 64 * 1024;
 
@@ -111,8 +115,13 @@ impl Line {
 impl Frames {
     /// Returns the next frame, or `None` when the line was closed. Not cancel-safe.
     pub async fn next(&mut self) -> Option<Incoming> {
-        let share = self.share.as_mut();
-        let read = read(&mut self.stream, self.bytes_max, &mut self.to_skip, share).await;
+        self.next_in_parts(&|| ()).await
+    }
+
+    /// Like [`Self::next`]. Calls `note_part` whenever [`PART_BYTES`] of a frame have arrived.
+    pub async fn next_in_parts(&mut self, note_part: &(dyn Fn() + Sync)) -> Option<Incoming> {
+        let memory = (self.bytes_max, self.share.as_mut());
+        let read = read(&mut self.stream, memory, &mut self.to_skip, note_part).await;
         if let Some(share) = &mut self.share {
             share.shrink_to(0);
         }
@@ -129,9 +138,9 @@ impl Frames {
 /// Reads one frame, or `None` at the end of the stream. First skips the rest of a truncated frame.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
-    bytes_max: usize,
+    (bytes_max, share): (usize, Option<&mut Share>),
     to_skip: &mut u64,
-    share: Option<&mut Share>,
+    note_part: &(dyn Fn() + Sync),
 ) -> io::Result<Option<Incoming>> {
     let skipped = usize::try_from(*to_skip).unwrap_or(usize::MAX);
     let mut nowhere = sink();
@@ -149,7 +158,7 @@ async fn read(
     let n_announced = usize::try_from(n_announced).unwrap_or(usize::MAX);
     let is_cut = n_announced > bytes_max;
     let n_bytes = if is_cut { START_BYTES.min(n_announced) } else { n_announced };
-    let content = read_content(stream, n_bytes, share);
+    let content = read_content(stream, n_bytes, share, note_part);
     let content = timeout(FRAME_WITHIN * n_messages(n_bytes), content).await.map_err(late)??;
     let frame = Frame { kind, content: content.into() };
     if !is_cut {
@@ -164,6 +173,7 @@ async fn read_content(
     stream: &mut (impl AsyncRead + Unpin),
     n_bytes: usize,
     mut share: Option<&mut Share>,
+    note_part: &(dyn Fn() + Sync),
 ) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     while content.len() < n_bytes {
@@ -177,8 +187,12 @@ async fn read_content(
         }
         content.reserve_exact(n_after - n_before);
         content.resize(n_after, 0);
-        let rest = content.get_mut(n_before..).unwrap_or_default();
-        stream.read_exact(rest).await?;
+        for part in content.get_mut(n_before..).unwrap_or_default().chunks_mut(PART_BYTES) {
+            stream.read_exact(part).await?;
+            if part.len() == PART_BYTES {
+                note_part();
+            }
+        }
     }
     Ok(content)
 }
