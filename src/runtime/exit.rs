@@ -47,8 +47,8 @@ impl Exit {
         if let Some(Trap::OutOfFuel) = error.downcast_ref() {
             return Self::by_runtime(RunEnd::OutOfFuel);
         }
-        if error.downcast_ref::<FilesFull>().is_some() {
-            return Self::by_runtime(RunEnd::FilesFull);
+        if let Some(FilesFull(limits)) = error.downcast_ref() {
+            return Self::by_runtime(RunEnd::FilesFull(*limits));
         }
         if written.is_cut {
             return Self::by_runtime(RunEnd::OutputFull);

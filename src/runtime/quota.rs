@@ -29,10 +29,10 @@ const CLUSTER_BYTES_MIN: u64 = 4096;
 #[derive(Debug, Clone)]
 pub(crate) struct Quota(Arc<Mutex<QuotaState>>);
 
-/// The guest's files exceed their limits.
+/// The guest's files exceed these limits.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("files exceed their limits")]
-pub(crate) struct FilesFull;
+pub(crate) struct FilesFull(pub(crate) FilesLimits);
 
 #[derive(Debug)]
 struct QuotaState {
@@ -120,7 +120,8 @@ impl QuotaState {
         if self.counted.and(self.charged).is_within(self.limits) {
             return Ok(());
         }
-        self.counted = count(&self.folder, &self.open, self.limits).ok_or(FilesFull)?;
+        self.counted =
+            count(&self.folder, &self.open, self.limits).ok_or(FilesFull(self.limits))?;
         // The latest write might not be on the disk yet, so its charge is kept.
         self.charged = Usage { n_files, bytes };
         Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wasmtime::Trap;
 
-use crate::files::Files;
+use crate::files::{Files, FilesLimits};
 
 /// Default entry point: the function that a WASI command exports.
 pub const START: &str = "_start";
@@ -135,8 +135,8 @@ pub enum RunEnd {
     OutOfMemory,
     /// The output limit was reached.
     OutputFull,
-    /// The limits of files were exceeded.
-    FilesFull,
+    /// One of these limits of files was exceeded.
+    FilesFull(FilesLimits),
     /// The guest trapped; `None` if the trap occurred in a host call.
     Trapped(Option<Trap>),
     /// The guest did not catch an exception.
@@ -156,7 +156,9 @@ impl RunEnd {
             Self::OutOfFuel => format!("fuel limit of {} reached", limits.fuel.unwrap_or(0)),
             Self::OutOfMemory => format!("memory limit of {} bytes reached", limits.memory_bytes),
             Self::OutputFull => format!("output limit of {} bytes reached", limits.output_bytes),
-            Self::FilesFull => "limit of files reached".to_owned(),
+            Self::FilesFull(FilesLimits { n_files_max, bytes_max }) => {
+                format!("limit of {n_files_max} files or of {bytes_max} bytes in files reached")
+            }
             Self::Trapped(trap) => format!("trap: {}", describe_trap(trap).1),
             Self::Thrown => "exception was not caught".to_owned(),
         };
@@ -174,7 +176,7 @@ impl RunEnd {
             Self::OutOfFuel => 1,
             Self::TimedOut => 15,
             Self::OutOfMemory => 16,
-            Self::OutputFull | Self::FilesFull | Self::Thrown => 255,
+            Self::OutputFull | Self::FilesFull(_) | Self::Thrown => 255,
             Self::Trapped(trap) => describe_trap(trap).0,
         }
     }

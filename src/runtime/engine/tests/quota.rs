@@ -45,9 +45,9 @@ async fn check_both(program: &Program, ended: RunEnd) {
 async fn unlinked_file_is_counted_while_it_is_open() {
     let opened = "(local.set $file (call $create (i32.const 0))) (call $remove (i32.const 0))";
     let endless = format!("{opened} (loop $on (call $fill (local.get $file)) (br $on))");
-    check_both(&writer(&endless), RunEnd::FilesFull).await;
+    check_both(&writer(&endless), RunEnd::FilesFull(FEW)).await;
     let many = repeat(30, &format!("{opened} {}", "(call $fill (local.get $file))".repeat(4)));
-    check_both(&writer(&many), RunEnd::FilesFull).await;
+    check_both(&writer(&many), RunEnd::FilesFull(FEW)).await;
     // Closed files do not count as open.
     let closed = "(drop (call $close (local.get $file)))";
     let one = "(call $fill (local.get $file))".repeat(32);
@@ -68,7 +68,7 @@ async fn replaced_file_is_counted_while_it_is_open() {
         (if (call $rename (i32.const 3) (i32.const 0) (i32.const 4) (i32.const 3) (i32.const 8)
             (i32.const 4)) (then unreachable))",
     );
-    check_both(&writer(&body), RunEnd::FilesFull).await;
+    check_both(&writer(&body), RunEnd::FilesFull(FEW)).await;
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn sparse_file_is_counted_by_its_allocated_blocks() {
         writer(&format!("(local.set $file (call $create (i32.const 0))) {}", repeat(times, put)))
     };
     check_both(&program(900), RunEnd::Exited).await;
-    check_both(&program(1100), RunEnd::FilesFull).await;
+    check_both(&program(1100), RunEnd::FilesFull(FEW)).await;
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn hole_in_a_file_is_not_counted_until_it_is_filled() {
         (if (call $resize (local.get $file) (i64.const 1073741824)) (then unreachable))";
     check_both(&writer(sparse), RunEnd::Exited).await;
     let filled = format!("{sparse} (loop $on (call $fill (local.get $file)) (br $on))");
-    check_both(&writer(&filled), RunEnd::FilesFull).await;
+    check_both(&writer(&filled), RunEnd::FilesFull(FEW)).await;
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn large_write_exceeds_the_disk_limit_by_at_most_a_mebibyte() {
         let folder = root.path().join("fs");
         let run = with_files(&folder, FolderCleanup::Keep);
         let finished = caching_runtime(1).execute(&program, run).await.unwrap();
-        assert_eq!(finished.ended, RunEnd::FilesFull, "{}", text(&finished.stderr));
+        assert_eq!(finished.ended, RunEnd::FilesFull(FEW), "{}", text(&finished.stderr));
         let kept: u64 = fs::read_dir(&folder)
             .unwrap()
             .map(|entry| entry.unwrap().metadata().unwrap().blocks() * 512)
