@@ -252,7 +252,11 @@ async fn install(source: &str, subgroup: Option<String>, head: HeadFlags) -> any
         let why = report::reason(&installed.code, &installed.message);
         bail!("cannot install {source}: {why}");
     }
-    tell(&format!("installed {source} in the cluster of {}", head.address()));
+    if installed.message.is_empty() {
+        tell(&format!("installed {source} in the cluster of {}", head.address()));
+    } else {
+        tell(&format!("{source} is {}", escape_line(&installed.message)));
+    }
     // A head of b7s does not list its nodes.
     let nodes = head.nodes().await.unwrap_or_default();
     if let Some(warning) = warn_without_workers(&nodes, request.subgroup.as_deref()) {

@@ -387,7 +387,8 @@ pub struct InstallResponse {
     /// status.
     #[serde(default)]
     pub code: String,
-    /// Reason for a failure. Omitted on success.
+    /// Reason for a failure, or that the head has installed the manifest before and did not read it
+    /// again. Otherwise omitted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

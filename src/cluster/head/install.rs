@@ -56,7 +56,7 @@ impl Default for Installs {
 impl Head {
     /// Installs a function on the nodes that listen to `subgroup`, or on all nodes, and fetches it to
     /// this head. Returns as soon as a node has it, all nodes have failed, or 10 s have passed. The
-    /// nodes continue in any case.
+    /// nodes continue in any case. A manifest that this head has installed is not read again.
     ///
     /// # Errors
     /// Returns [`PublishError`] if the message was not published. If no peer listens, this is no error:
@@ -81,6 +81,12 @@ impl Head {
                 Err(error) => return Err(error),
             };
         let cid = function.cid.clone();
+        let id = FunctionId::parse_any(&cid).ok().filter(|id| !id.is_cid());
+        let known = id.and_then(|id| self.0.context.functions.get(id));
+        let done = known.map_or_else(String::new, |known| {
+            let id = known.id;
+            format!("already installed as {id}, unchanged: to install it again, evict and remove it first")
+        });
         let mut own = Some(self.fetch_and_announce(function, topic.to_owned(), permit));
         let mut reasons = Vec::new();
         while own.is_some() || !pending.is_empty() {
@@ -88,7 +94,7 @@ impl Head {
                 got = async { own.as_mut()?.await.ok() }, if own.is_some() => {
                     own = None;
                     match got {
-                        Some(Ok(_)) => return Ok(outcome(&Code::OK, String::new())),
+                        Some(Ok(_)) => return Ok(outcome(&Code::OK, done)),
                         Some(Err(error)) => reasons.push(format!("the head: {}", chain(&error))),
                         None => reasons.push("the head is stopping".to_owned()),
                     }
@@ -99,7 +105,7 @@ impl Head {
                         continue;
                     }
                     if answer.code == Code::ACCEPTED {
-                        return Ok(outcome(&Code::OK, String::new()));
+                        return Ok(outcome(&Code::OK, done));
                     }
                     reasons.push(format!("{peer} refused: {}", shorten_reason(&answer.message)));
                 }

@@ -232,8 +232,12 @@ async fn function_is_installed_from_an_address_and_called_by_its_hash() {
     let id = FunctionId::from_address(&address);
     let held = cluster.workers[0].functions();
     until_true(|| held.get(id).is_some()).await;
-    let request = json!({"function_id": id.to_string(), "method": "hello.wasm"});
-    let answer = cluster.execute(request).await;
+    until_true(|| cluster.head.functions().get(id).is_some()).await;
+    let (_, again) = install(&cluster, json!({"uri": address})).await;
+    let message = again["message"].as_str().unwrap();
+    assert!(message.starts_with("already installed as bafy"), "{again}");
+    let by_hash = json!({"function_id": id.to_string(), "method": "hello.wasm"});
+    let answer = cluster.execute(by_hash).await;
     assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
 
     // Only the worker knows the name under which a client had it install the function.
