@@ -338,6 +338,9 @@ pub struct EvictFunctions {
     /// Id of the function to remove, even if it is pinned. Empty for all functions that are not pinned.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cid: String,
+    /// Content id of a function to remove as well, for workers that do not know it as `cid`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_id: Option<String>,
 }
 
 /// Content of `MsgEvictFunctionsResponse`. Extension.

@@ -18,6 +18,7 @@ use wire::functions::{EvictResponse, EvictedBody, InstallResponse};
 
 use super::Head;
 use super::inbox::shorten_reason;
+use super::node_registry::Access;
 use super::report::list_names;
 use crate::message::{
     Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse,
@@ -195,24 +196,33 @@ fn outcome(code: &Code, message: String) -> InstallResponse {
 impl Head {
     /// Has all connected workers remove function `id`, or all functions that are not pinned if `id` is
     /// `None`. Returns the report of each worker, or that it sent none within 30 s. Workers obey only
-    /// heads that their operators named.
+    /// heads that their operators named. This head ignores workers without access, so they are not
+    /// asked.
     pub async fn evict(&self, id: Option<FunctionId>) -> EvictResponse {
         let mut reports = self.0.installs.reports.subscribe();
         let request_id = Uuid::new_v4().to_string();
         let cid = id.map(|id| id.to_string()).unwrap_or_default();
-        let message = EvictFunctions { request_id: request_id.clone(), cid };
+        let known = id.and_then(|id| self.0.context.functions.get(id));
+        let content_id = known.map(|known| known.id.to_string()).filter(|known| *known != cid);
+        let message = EvictFunctions { request_id: request_id.clone(), cid, content_id };
         let message = json(&Message::EvictFunctions(message));
         let is_worker =
             |(_, peer): &(PeerId, Peer)| peer.is_connected && peer.topics.contains(GENERAL_TOPIC);
         let workers = self.0.context.peers.list().into_iter().filter(is_worker);
         let workers = workers.map(|(id, _)| id).filter(|id| self.0.context.peers.is_worker(id));
-        let (mut pending, others): (BTreeSet<PeerId>, BTreeSet<PeerId>) =
-            workers.partition(|id| self.0.context.peers.speaks(id, OFFER_PROTOCOL));
         let failed = |peer: PeerId, why: &str| (peer, EvictedBody::failed(why));
-        let mut reported: BTreeMap<PeerId, EvictedBody> = others
-            .into_iter()
-            .map(|peer| failed(peer, "is a b7s node, which does not evict"))
-            .collect();
+        let (mut pending, mut reported) = (BTreeSet::new(), BTreeMap::new());
+        for peer in workers {
+            let access = self.0.registry.access(&peer);
+            let why = access.reason().filter(|_| access != Access::Cordoned);
+            if let Some(why) = why {
+                reported.extend([failed(peer, &format!("is {why}"))]);
+            } else if self.0.context.peers.speaks(&peer, OFFER_PROTOCOL) {
+                pending.insert(peer);
+            } else {
+                reported.extend([failed(peer, "is a b7s node, which does not evict")]);
+            }
+        }
         // Removing ten thousand functions from a slow disk takes most of this time.
         let deadline = Instant::now() + Duration::from_secs(30);
         let sending = stream::iter(pending.clone()).for_each_concurrent(64, |peer| {

@@ -74,6 +74,19 @@ pub(super) enum Access {
     Refused,
 }
 
+impl Access {
+    /// Returns why the node gets no work, in words that follow "is". `None` if it may be given work.
+    pub(super) const fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Open => None,
+            Self::Cordoned => Some("cordoned"),
+            Self::Pending => Some("waiting for approval"),
+            Self::Unnamed => Some("not listed in --accept"),
+            Self::Refused => Some("refused by the operator"),
+        }
+    }
+}
+
 /// Stored decision.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredDecision {

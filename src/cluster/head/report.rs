@@ -82,13 +82,7 @@ pub(super) fn still_queued(order: &Order, roster: &Roster) -> String {
 /// decision.
 pub(super) fn with_withheld(message: String, withheld: &BTreeMap<Access, usize>) -> String {
     let why = withheld.iter().filter_map(|(access, n)| {
-        let why = match access {
-            Access::Open => return None,
-            Access::Cordoned => "cordoned",
-            Access::Pending => "waiting for approval",
-            Access::Unnamed => "not listed in --accept",
-            Access::Refused => "refused by the operator",
-        };
+        let why = access.reason()?;
         Some(format!("{n} more {} {why}", if *n == 1 { "is" } else { "are" }))
     });
     match why.collect::<Vec<_>>() {

@@ -197,11 +197,16 @@ impl Worker {
         if request.cid.is_empty() {
             return functions.remove_unpinned().await;
         }
-        let function = FunctionId::parse_any(&request.cid).ok().and_then(|id| functions.get(id));
-        let Some(function) = function else { return Ok(Usage::default()) };
-        let is_removed = functions.remove(function.id).await?;
-        let bytes = if is_removed { function.kept_bytes } else { 0 };
-        Ok(Usage { functions: usize::from(is_removed), bytes })
+        let mut removed = Usage::default();
+        for id in std::iter::once(&request.cid).chain(&request.content_id) {
+            let function = FunctionId::parse_any(id).ok().and_then(|id| functions.get(id));
+            let Some(function) = function else { continue };
+            if functions.remove(function.id).await? {
+                removed.functions += 1;
+                removed.bytes += function.kept_bytes;
+            }
+        }
+        Ok(removed)
     }
 }
 

@@ -95,7 +95,7 @@ async fn operator_of_a_head_can_evict_functions_and_a_stranger_cannot() {
     let held = worker.functions();
     let has = |function: &Function| held.get(function.id).is_some();
     let (bad, _events) = cluster.stranger_of(worker).await;
-    let all = EvictFunctions { request_id: "x".into(), cid: String::new() };
+    let all = EvictFunctions { request_id: "x".into(), ..EvictFunctions::default() };
     let all = message(&Message::EvictFunctions(all));
     bad.tell(worker.peer_id(), WORK_PROTOCOL, &all).await.unwrap();
 

@@ -240,6 +240,23 @@ async fn function_is_installed_from_an_address_and_called_by_its_hash() {
     let answer = cluster.execute(by_hash).await;
     assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
 
+    // A worker that fetched the function by its content id does not know the hash of the address.
+    cluster.add_worker_with(|_| {}).await;
+    let function = cluster.head.functions().get(id).unwrap();
+    let answer = cluster.execute(request(&function, 2)).await;
+    assert_eq!(answer["code"], "200", "{answer}");
+    let (_, evicted) = send(
+        cluster.head.api_address().unwrap(),
+        "POST /api/v1/functions/evict",
+        "application/json",
+        &json!({"cid": id.to_string()}).to_string(),
+    )
+    .await;
+    for node in evicted["nodes"].as_array().unwrap() {
+        assert_eq!((&node["functions"], &node["left"]), (&json!(1), &json!(0)), "{evicted}");
+    }
+    let held = cluster.workers[0].functions();
+
     // Only the worker knows the name under which a client had it install the function.
     let name = FunctionId::parse_any("whatever-cid").unwrap();
     let request = json!({"function_id": "whatever-cid", "method": "hello.wasm"});

@@ -166,6 +166,9 @@ async fn head_with_required_approval_gives_work_only_to_approved_workers() {
         let answer = cluster.execute(request(&hello, 1)).await;
         assert_eq!(answer["cluster"]["peers"], early, "{answer}");
     }
+    let evicted = cluster.head.head().unwrap().evict(None).await;
+    let of_late = evicted.nodes.iter().find(|node| node.peer_id == late.peer_id().as_str());
+    assert_eq!(of_late.unwrap().message, "is waiting for approval");
     let two = request_within(&hello, 2, 1);
     let answer = cluster.execute(two.clone()).await;
     let message = answer["message"].as_str().unwrap();
