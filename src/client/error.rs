@@ -24,13 +24,21 @@ pub enum ClientError {
     /// The HTTP client cannot be created, for example because the system has no certificates.
     #[error("cannot create the HTTP client")]
     Prepare(#[source] reqwest::Error),
-    /// The service cannot be reached, or the connection was lost.
+    /// The service cannot be reached.
     #[error("cannot connect to {address}: {why}")]
     Reach {
         /// Address of the service, without path and query.
         address: String,
         /// The innermost cause, such as `Connection refused (os error 111)`. The causes around it name
         /// parts of the HTTP library.
+        why: String,
+    },
+    /// The connection was lost after it was established. The service may have handled the request.
+    #[error("lost the connection to {address}: {why}")]
+    Lost {
+        /// Address of the service, without path and query.
+        address: String,
+        /// The innermost cause, as in [`Self::Reach`].
         why: String,
     },
     /// The service did not respond in time.
@@ -116,7 +124,7 @@ impl ClientError {
             Self::Refused { message, .. }
             | Self::Rows { message, .. }
             | Self::Limited { message, .. } => message.clone(),
-            Self::Reach { why, .. } => why.clone(),
+            Self::Reach { why, .. } | Self::Lost { why, .. } => why.clone(),
             _ => innermost(self),
         }
     }
@@ -129,6 +137,7 @@ impl ClientError {
             Self::Token => "correct the token",
             Self::Prepare(_) => "check the certificates of this machine",
             Self::Reach { .. } => "check that the service runs and that the address is right",
+            Self::Lost { .. } => "the request may have taken effect: check before trying again",
             Self::TimedOut { .. } => "try again, or request less data",
             Self::Limited { .. } => "wait, then try again",
             Self::Refused { status: 401 | 403, .. } => "check the API key and its tags",

@@ -219,10 +219,13 @@ impl Transport {
     /// Converts an error of the HTTP library, which occurred in a call with the time limit `within`.
     pub(crate) fn broken(&self, source: reqwest::Error, within: Duration) -> ClientError {
         let address = self.base.origin().ascii_serialization();
-        if source.is_timeout() && !source.is_connect() {
-            ClientError::TimedOut { address, within }
-        } else {
-            ClientError::Reach { address, why: innermost(&source.without_url()) }
+        let is_sent = !source.is_connect() && !source.is_builder();
+        let is_timeout = source.is_timeout();
+        let why = innermost(&source.without_url());
+        match (is_sent, is_timeout) {
+            (true, true) => ClientError::TimedOut { address, within },
+            (true, false) => ClientError::Lost { address, why },
+            (false, _) => ClientError::Reach { address, why },
         }
     }
 }

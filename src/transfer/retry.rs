@@ -32,9 +32,10 @@ where
 /// Returns true if the same request can succeed later, for example after an overload.
 pub(crate) fn is_transient(error: &ClientError) -> bool {
     match error {
-        ClientError::Reach { .. } | ClientError::TimedOut { .. } | ClientError::Limited { .. } => {
-            true
-        }
+        ClientError::Reach { .. }
+        | ClientError::Lost { .. }
+        | ClientError::TimedOut { .. }
+        | ClientError::Limited { .. } => true,
         error => error.status().is_some_and(|status| status >= 500 || status == 408),
     }
 }

@@ -235,6 +235,7 @@ impl Runner {
 fn failure(what: &str, error: &ClientError) -> Failure {
     let why = match error {
         ClientError::Reach { address, .. } => format!("{address}: {}", error.why()),
+        ClientError::Lost { .. } => error.to_string(),
         _ => error.why(),
     };
     Failure {

@@ -356,7 +356,7 @@ fn advice(error: &anyhow::Error) -> Option<String> {
     if failed.status() == Some(401) {
         return Some(format!("set {TOKEN_VARIABLE} to the head's token"));
     }
-    if !matches!(failed, ClientError::Reach { .. }) {
+    if !matches!(failed, ClientError::Reach { .. } | ClientError::Lost { .. }) {
         return None;
     }
     let text = format!("{error:#}");

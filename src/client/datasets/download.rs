@@ -94,7 +94,7 @@ impl Download {
     /// Returns the next part of the response, or `None` at its end. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Reach`] if the response is incomplete, [`ClientError::TimedOut`] if the next part
+    /// [`ClientError::Lost`] if the response is incomplete, [`ClientError::TimedOut`] if the next part
     /// does not arrive in time.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         let chunk = timeout(SILENCE_MAX, self.chunks.next()).await;

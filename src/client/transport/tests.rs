@@ -111,6 +111,23 @@ async fn unreachable_address_is_an_error_with_cause() {
 }
 
 #[tokio::test]
+async fn connection_that_is_closed_before_the_response_is_lost() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let closing = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 1000]).await.unwrap();
+    });
+    let transport = Transport::new(&address, None).unwrap();
+    let error = transport.post("/").bytes().await.unwrap_err();
+    closing.await.unwrap();
+    assert!(matches!(error, ClientError::Lost { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("lost the connection to {address}: ")), "{text}");
+    assert!(error.next_step().contains("may have taken effect"));
+}
+
+#[tokio::test]
 async fn redirect_is_not_followed() {
     let away = || async { (StatusCode::FOUND, [(header::LOCATION, "http://elsewhere.example/")]) };
     let fake = Fake::serve(Router::new().fallback(get(away))).await;
