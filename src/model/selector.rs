@@ -43,6 +43,13 @@ enum Condition {
 }
 
 impl Selector {
+    /// Returns true if `pair` is an attribute `NAME=VALUE` that a selector can name.
+    #[must_use]
+    pub fn can_name(pair: &str) -> bool {
+        let is_same = |selector: Self| selector.to_string() == pair;
+        pair.contains('=') && !pair.contains("!=") && pair.parse().is_ok_and(is_same)
+    }
+
     /// Returns true if a node with these `attributes` is selected.
     #[must_use]
     pub fn matches(&self, attributes: &BTreeMap<String, String>) -> bool {

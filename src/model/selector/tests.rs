@@ -33,6 +33,16 @@ fn node_fits_a_selector_only_if_all_requirements_hold() {
 }
 
 #[test]
+fn attributes_with_spaces_in_the_name_or_operators_cannot_be_named() {
+    for pair in ["zone=a", "gpu=NVIDIA A100", "x=ü", "empty="] {
+        assert!(Selector::can_name(pair), "{pair}");
+    }
+    for pair in ["x y=ü", "zone", "a!=b", "cpu=Intel(R)", "a=b=c", "zone in (a)", "=a", "!a"] {
+        assert!(!Selector::can_name(pair), "{pair}");
+    }
+}
+
+#[test]
 fn negated_requirement_accepts_nodes_without_the_attribute() {
     check("old=a", false);
     check("old!=a", true);

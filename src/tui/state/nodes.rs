@@ -421,11 +421,12 @@ impl Nodes {
         self.all(stack).iter().filter(is_counted).count()
     }
 
-    /// Returns the attributes that any node declares, as `NAME=VALUE`.
+    /// Returns the attributes that any node declares and a selector can name, as `NAME=VALUE`.
     pub(crate) fn declared(&self, stack: &Stack) -> Vec<String> {
         let pairs: BTreeSet<(String, String)> =
             self.all(stack).into_iter().flat_map(|node| node.attributes).collect();
-        pairs.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+        let pairs = pairs.into_iter().map(|(name, value)| format!("{name}={value}"));
+        pairs.filter(|pair| Selector::can_name(pair)).collect()
     }
 
     /// Returns the subgroups of all nodes, each once.

@@ -122,11 +122,7 @@ fn slots_problem(text: &str) -> Option<String> {
 
 /// Attributes must also be valid as selectors, so that a request can select them.
 fn attribute_problem(text: &str) -> Option<String> {
-    let is_attribute = |pair: &str| {
-        let is_same = |selector: Selector| selector.to_string() == pair;
-        pair.contains('=') && !pair.contains("!=") && pair.parse().is_ok_and(is_same)
-    };
-    let invalid = parts(text).find(|pair| !is_attribute(pair))?;
+    let invalid = parts(text).find(|pair| !Selector::can_name(pair))?;
     Some(format!("`{invalid}` is not NAME=VALUE"))
 }
 
