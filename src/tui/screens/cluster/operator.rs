@@ -98,11 +98,12 @@ pub(crate) fn on_changed(state: &mut State, head: HeadId, result: Outcome<NodeDe
         Err(failure) => state.notify_failure(&state.services.named(head, failure)),
         Ok(NodeDetail { node, orders }) => {
             let name = state.stack.node_name(&node.peer_id).into_owned();
-            let what = match (node.withheld_by(), node.approval) {
-                (Some("draining"), _) => "is cordoned, and drains",
-                (Some(status), _) => &format!("is {status}"),
-                (None, Some(NodeApproval::Approved)) => "is approved, and gets work",
-                (None, _) => "gets work again",
+            let before = state.nodes.body(&node.peer_id).and_then(|body| body.approval);
+            let what = match node.withheld_by() {
+                Some("draining") => "is cordoned, and drains",
+                Some(status) => &format!("is {status}"),
+                None if node.approval == before => "gets work again",
+                None => "is approved, and gets work",
             };
             let detail = match orders.len() {
                 0 => String::new(),

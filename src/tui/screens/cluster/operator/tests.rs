@@ -65,9 +65,14 @@ fn approval_dialog_shows_the_full_peer_id_and_then_the_outcome() {
     assert!(screen.take_effects().contains(&Effect::LoadNodes(screen.head())));
     node.cordoned = true;
     node.running = 1;
-    let detail = NodeDetail { node, orders: vec![NodeOrderBody::default()] };
+    let detail = NodeDetail { node: node.clone(), orders: vec![NodeOrderBody::default()] };
     screen.take(Event::NodeChanged(screen.head(), Ok(detail)));
     screen.shows(&["is cordoned, and drains"]);
+    screen.take(Event::Nodes(screen.head(), Ok(vec![node.clone()]), Duration::ZERO));
+    node.cordoned = false;
+    let detail = NodeDetail { node, orders: Vec::new() };
+    screen.take(Event::NodeChanged(screen.head(), Ok(detail)));
+    screen.shows(&["gets work again"]);
     let failure = Failure { what: "change the node".to_owned(), ..Failure::default() };
     screen.take(Event::NodeChanged(screen.head(), Err(failure)));
     screen.shows(&["failed to change the node"]);
