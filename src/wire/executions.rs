@@ -159,6 +159,9 @@ pub enum ClusterEventKind {
     Dispatched {
         /// Id of the execution.
         request_id: String,
+        /// Id of the function to run.
+        #[serde(default)]
+        function_id: String,
         /// Id of the worker's node.
         peer_id: String,
     },

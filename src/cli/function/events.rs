@@ -109,7 +109,9 @@ fn line(event: &ClusterEvent) -> String {
             )
         }
         ClusterEventKind::Reported { peer_id, .. } => format!("reported    {peer_id}"),
-        ClusterEventKind::Dispatched { peer_id, .. } => format!("dispatched  {peer_id}"),
+        ClusterEventKind::Dispatched { peer_id, function_id, .. } => {
+            format!("dispatched  {peer_id} {function_id}")
+        }
         ClusterEventKind::Compiling { peer_id, .. } => format!("compiling   {peer_id}"),
         ClusterEventKind::Compiled { peer_id, .. } => format!("compiled    {peer_id}"),
         ClusterEventKind::Result { peer_id, exit_code, elapsed_ms, .. } => {

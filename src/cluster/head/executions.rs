@@ -279,8 +279,9 @@ impl Track {
         let mut progress = self.entry.progress.lock();
         "running".clone_into(&mut progress.body.state);
         progress.body.peers.push(part);
+        let function_id = progress.body.function_id.clone();
         drop(progress);
-        self.emit_of(peer, |request_id, peer_id| Dispatched { request_id, peer_id });
+        self.emit_of(peer, |request_id, peer_id| Dispatched { request_id, function_id, peer_id });
     }
 
     /// Records that `peer` compiles the function before it runs it.

@@ -77,6 +77,8 @@ async fn event_stream_contains_the_events_of_an_execution() {
         }
         assert_eq!((&event["event"], &event["request_id"]), (&json!(kind), &answer["request_id"]));
         assert!(event["time"].is_string());
+        let has_function = matches!(kind, "roll_call" | "dispatched");
+        assert!(!has_function || event["function_id"] == hello.id.to_string(), "{event}");
     }
     cluster.workers[0].shutdown().await;
     assert_eq!(next().await.unwrap()["event"], "peer_left");

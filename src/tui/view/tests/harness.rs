@@ -215,7 +215,11 @@ impl Harness {
         self.pass(Duration::from_millis(20));
         for peer in PEERS.into_iter().skip(1) {
             let (request_id, peer_id) = (request_id(), peer.to_owned());
-            self.happens(ClusterEventKind::Dispatched { request_id, peer_id });
+            self.happens(ClusterEventKind::Dispatched {
+                request_id,
+                function_id: String::new(),
+                peer_id,
+            });
         }
         self.pass(Duration::from_millis(412));
         let (request_id, peer_id) = (request_id(), PEERS[1].to_owned());

@@ -37,7 +37,11 @@ fn events_that_arrive_before_the_request_id_are_applied_later() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run();
     let (request_id, peer_id) = (REQUEST_ID.to_owned(), PEERS[1].to_owned());
-    screen.happens(ClusterEventKind::Dispatched { request_id, peer_id });
+    screen.happens(ClusterEventKind::Dispatched {
+        request_id,
+        function_id: String::new(),
+        peer_id,
+    });
     assert_eq!(stages(&screen), []);
     screen.take(Event::RunAccepted(id, REQUEST_ID.to_owned()));
     assert_eq!(stages(&screen), [Stage::Running]);
@@ -241,7 +245,8 @@ fn time_of_a_worker_follows_the_clock_of_the_head_if_its_events_arrive_together(
     screen.take(Event::RunAccepted(id, REQUEST_ID.to_owned()));
     let ids = || (REQUEST_ID.to_owned(), PEERS[1].to_owned());
     let (request_id, peer_id) = ids();
-    let dispatched = ClusterEventKind::Dispatched { request_id, peer_id };
+    let dispatched =
+        ClusterEventKind::Dispatched { request_id, function_id: String::new(), peer_id };
     let (request_id, peer_id) = ids();
     let (exit_code, elapsed_ms) = (0, 31.0);
     let result = ClusterEventKind::Result { request_id, peer_id, exit_code, elapsed_ms };

@@ -9,7 +9,11 @@ fn at(ms: i64) -> Timestamp {
 }
 
 fn dispatched() -> ClusterEventKind {
-    ClusterEventKind::Dispatched { request_id: "r".to_owned(), peer_id: PEER.to_owned() }
+    ClusterEventKind::Dispatched {
+        request_id: "r".to_owned(),
+        function_id: String::new(),
+        peer_id: PEER.to_owned(),
+    }
 }
 
 fn failed(replaced: bool) -> ClusterEventKind {
