@@ -82,7 +82,8 @@ pub struct ExecuteConfig {
     /// Number of nodes. 1 if omitted or 0. −1 means all nodes that report.
     #[serde(default)]
     pub number_of_nodes: i64,
-    /// Maximum time to wait for nodes to report, in seconds; 0 for the head's default.
+    /// Maximum time to wait for nodes to report, in seconds; 0 for the head's default. Values above 60
+    /// count as 60.
     #[serde(default, skip_serializing_if = "is_default")]
     pub timeout: u64,
     /// Standard input of the function.
@@ -106,7 +107,8 @@ pub struct ExecuteConfig {
     /// selector does not limit the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// Permissions beyond the function's own directory: `file://…`, `http://…`.
+    /// Permissions beyond the function's own directory: `file://…`, `http://…`. Workers pass them to an
+    /// external runtime. The built-in runtime ignores them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Vec<String>>,
     /// Limits and options of the runtime.
@@ -191,7 +193,8 @@ pub struct ExecuteResponse {
     /// UUID of the request.
     #[serde(default)]
     pub request_id: String,
-    /// Reason for a failure. Omitted on success.
+    /// Reason for a failure. If the code is `"200"`, names the nodes without a result, and is omitted if
+    /// there are none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Distinct results, most frequent first.

@@ -72,7 +72,7 @@ pub(super) struct RunCommand {
     /// File with the standard input of the function, or `-` for the standard input of this command
     #[arg(long, value_name = "FILE")]
     stdin: Option<PathBuf>,
-    /// Maximum time for nodes to report [default: the head's own]
+    /// Maximum time for nodes to report, 60 at most [default: the head's own]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
     /// Maximum run time, up to the node's own limit [default: the node's; on this machine 18]
@@ -131,8 +131,8 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
     let target = find_target(&command.target, &command.backend).await?;
     let mut request = request(&command)?;
     let Some(head) = command.backend.head()? else {
-        if selects_nodes(&command) {
-            bail!("nodes cannot be selected without a head\nhint: pass --head URL");
+        if let Some(flag) = cluster_flag(&command) {
+            bail!("{flag} has no effect on this machine\nhint: pass --head URL, or leave it out");
         }
         let outcome = run_local::run(target, command.method, &request, command.backend).await?;
         if command.format.raw {
@@ -219,10 +219,18 @@ async fn prepare(
     }
 }
 
-/// Returns true if a command selects nodes of a cluster.
-fn selects_nodes(command: &RunCommand) -> bool {
-    let is_selected = command.subgroup.is_some() || command.selector.is_some();
-    command.is_async || is_selected || command.nodes != 1
+/// Returns a flag of the command that needs a cluster.
+fn cluster_flag(command: &RunCommand) -> Option<&'static str> {
+    let flags = [
+        ("--async", command.is_async),
+        ("--nodes", command.nodes != 1),
+        ("--subgroup", command.subgroup.is_some()),
+        ("--selector", command.selector.is_some()),
+        ("--timeout", command.timeout.is_some()),
+        ("--quorum", command.quorum.is_some()),
+        ("--threshold", command.threshold.is_some()),
+    ];
+    flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
 }
 
 /// Returns the function that `text` names: a content id, a path, or the name of a stored function.

@@ -201,12 +201,16 @@ fn check_texts(request: &ExecuteRequest, errors: &mut Vec<String>) {
     if request.arguments().iter().any(|argument| argument.contains('\0')) {
         errors.push("parameters must not contain NUL".to_owned());
     }
+    if request.config.permissions.iter().flatten().any(|url| url.contains('\0')) {
+        errors.push("permissions must not contain NUL".to_owned());
+    }
     let is_valid = |(name, value): (&String, &String)| {
         !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
     };
     if !request.config.environment().iter().all(is_valid) {
-        errors
-            .push("env_vars must have names without = and NUL, and values without NUL".to_owned());
+        let rule =
+            "env_vars must have names without = and NUL that are not empty, and values without NUL";
+        errors.push(rule.to_owned());
     }
 }
 

@@ -70,6 +70,8 @@ fn arguments_and_variables_with_a_nul_byte_are_rejected() {
     for (name, value) in [("", "a"), ("A=B", "a"), ("A\0", "a"), ("A", "\0")] {
         assert_eq!(wrong("", name, value), 1, "{name:?} {value:?}");
     }
+    let wrong = parse_config(&json!({"permissions": ["https://x/\0"]})).unwrap_err();
+    assert_eq!(wrong, ["permissions must not contain NUL"]);
 }
 
 #[test]
