@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::{io, mem, thread};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
+use task::lock::Lock;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
 
@@ -84,11 +85,13 @@ struct Worker {
     /// Error of later writes, set once the thread notices that a newer version of the program has
     /// upgraded the file.
     upgraded: Arc<OnceLock<FileError>>,
+    /// Lock that keeps out other processes. It is released after the connection was closed.
+    _in_use: Lock,
 }
 
 impl<E: WriteError> Writer<E> {
-    /// Starts the thread, which owns `connection`. This must be a connection to a file with the tables
-    /// of `schema`.
+    /// Starts the thread, which owns `connection` and, until it has closed the connection, `in_use`. This
+    /// must be a connection to a file with the tables of `schema`.
     ///
     /// # Errors
     /// An I/O error if the thread cannot be started.
@@ -96,6 +99,7 @@ impl<E: WriteError> Writer<E> {
         schema: &'static Schema,
         connection: Connection,
         files: Arc<DatabaseFiles>,
+        in_use: Lock,
     ) -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (is_full, upgraded) = (Arc::default(), Arc::default());
@@ -105,6 +109,7 @@ impl<E: WriteError> Writer<E> {
             files: Arc::clone(&files),
             is_full: Arc::clone(&is_full),
             upgraded: Arc::clone(&upgraded),
+            _in_use: in_use,
         };
         thread::Builder::new()
             .name(format!("{} writer", schema.name))

@@ -137,8 +137,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`] if the file cannot be opened, the database is unreachable, or the tables have
-    /// another version. After a store was dropped, its file [is busy](StoreError::is_busy) until the
-    /// writer thread has closed it.
+    /// another version. After a store was dropped, its file is in use until the writer thread has closed
+    /// it, for which this waits a moment.
     pub fn open(place: &StorePlace) -> Result<Self> {
         Ok(Self(match place {
             StorePlace::File(path) => Engine::File(StoreFile::open(path)?),

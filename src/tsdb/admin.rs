@@ -69,6 +69,15 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     sqlite::backup::backup(path, to)
 }
 
+/// Moves the data in SQLite's write-ahead log of the store at `path` to its file, so that the file alone is
+/// the store. Waits a moment for a store that is being closed.
+///
+/// # Errors
+/// [`AdminError::Store`] if the store is in use or cannot be written.
+pub fn remove_log(path: &Path) -> Result<(), AdminError> {
+    sqlite::backup::remove_log(path).map_err(|source| AdminError::store(path, source))
+}
+
 /// Verifies the backup `from` and replaces the store at `to` with it.
 ///
 /// # Errors

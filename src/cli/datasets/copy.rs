@@ -14,6 +14,7 @@ use model::escape::escape_line;
 use stack::data_dir::DataDir;
 use transfer::event::{Reporter as _, Work};
 use tsdb::admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy};
+use tsdb::admin::remove_log;
 use tsdb::archive::objects::{ArchiveUrl, Objects};
 use tsdb::archive::{ArchiveOptions, ArchivedStore};
 use tsdb::store::engine::Engine;
@@ -106,9 +107,15 @@ fn copy_all(
         ControlFlow::Continue(())
     });
     drop(drawing);
+    drop(target);
+    let closed = match to {
+        StorePlace::Path(path) => remove_log(path),
+        StorePlace::Database(_) => Ok(()),
+    };
     printed?;
     let CopyOutcome { n_copied, failed } =
         copied.with_context(|| format!("cannot copy {from} to {to}"))?;
+    closed?;
     let fail = |FailedCopy { id, name, error }| {
         let name = escape_line(&name);
         anyhow::Error::new(error).context(format!("cannot copy dataset {id} ({name}) to {to}"))

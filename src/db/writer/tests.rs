@@ -53,7 +53,8 @@ fn start() -> (tempfile::TempDir, PathBuf, Writer<TestError>) {
     let path = folder.path().join("names.sqlite");
     let connection = SCHEMA.open(&path).unwrap();
     let files = Arc::new(DatabaseFiles::open(&path).unwrap());
-    let writer = Writer::start(&SCHEMA, connection, files).unwrap();
+    let in_use = task::lock::try_lock(&folder.path().join("lock")).unwrap().unwrap();
+    let writer = Writer::start(&SCHEMA, connection, files, in_use).unwrap();
     (folder, path, writer)
 }
 

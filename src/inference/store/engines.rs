@@ -28,7 +28,7 @@ use futures::executor::block_on;
 use parking_lot::Mutex;
 use rusqlite::{Connection, Params};
 use sqlx::PgConnection;
-use task::lock::{self, Lock};
+use task::lock;
 use task::private;
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::task::unconstrained;
@@ -175,11 +175,11 @@ impl From<sqlx::Error> for StoreError {
 /// SQLite file that one process can use at a time.
 #[derive(Debug)]
 pub(super) struct StoreFile {
-    writer: Writer<StoreError>,
+    /// Closed before the writer, since the last connection can only remove the write-ahead log if it
+    /// writes.
     reader: Mutex<Connection>,
+    writer: Writer<StoreError>,
     files: Arc<DatabaseFiles>,
-    /// Lock that keeps out other processes.
-    _in_use: Lock,
 }
 
 impl Drop for StoreFile {
@@ -203,9 +203,9 @@ impl StoreFile {
         let connection = tables::SCHEMA.open(path)?;
         let reader = Mutex::new(tables::SCHEMA.open_read_only(path)?);
         let files = Arc::new(DatabaseFiles::open(path).map_err(StoreError::Prepare)?);
-        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files))
+        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), in_use)
             .map_err(StoreError::Prepare)?;
-        Ok(Self { writer, reader, files, _in_use: in_use })
+        Ok(Self { reader, writer, files })
     }
 
     /// Runs `change` in a transaction and returns its result once the transaction is durable.

@@ -42,7 +42,6 @@ use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 use rusqlite::Connection;
 use task::file::remove_stale;
-use task::lock::Lock;
 use task::private;
 
 use self::chunk_index::ChunkIndexCache;
@@ -69,15 +68,15 @@ type Writer = db::writer::Writer<StoreError>;
 /// The embedded store.
 #[derive(Debug)]
 pub struct SqliteStore {
-    writer: Arc<Writer>,
+    /// Closed before the writer, since the last connection can only remove the write-ahead log if it
+    /// writes.
     readers: Readers,
+    writer: Arc<Writer>,
     /// Handle of the maintenance thread. Dropping it stops the thread.
     _maintenance: Sender<()>,
     chunk_indexes: ChunkIndexCache,
     /// See [`ChunkId`](super::row_batch::ChunkId).
     era: i64,
-    /// Lock that prevents other processes from serving or replacing the file.
-    _in_use: Lock,
 }
 
 impl SqliteStore {
@@ -98,12 +97,12 @@ impl SqliteStore {
         let files = DatabaseFiles::open(path).map_err(StoreError::failed)?;
         let files = Arc::new(files);
         let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
-        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files))
+        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), in_use)
             .map_err(StoreError::failed)?;
         let writer = Arc::new(writer);
         let maintenance = maintenance::start(Arc::clone(&writer), files)?;
         let chunk_indexes = ChunkIndexCache::default();
-        Ok(Self { writer, readers, _maintenance: maintenance, chunk_indexes, era, _in_use: in_use })
+        Ok(Self { readers, writer, _maintenance: maintenance, chunk_indexes, era })
     }
 
     /// Runs `work` in a transaction. Returns its result once the transaction is durable.

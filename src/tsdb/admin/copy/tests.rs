@@ -8,6 +8,7 @@ use model::row::Value;
 use tempfile::{TempDir, tempdir};
 
 use super::*;
+use crate::admin::{remove_log, verify};
 use crate::catalog::{ColumnChange, DatasetChange, DatasetRef, NewDataset, Tag, TagFilter};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Catalog as _, RowDeletion};
@@ -243,8 +244,7 @@ fn copied_store_equals_its_source() {
         to.tags(TagFilter::KnownTo(KeyId::new(3))).unwrap().iter().any(|tag| tag.name == "desk")
     );
     drop((from, to));
-    let report =
-        crate::admin::verify(&folder.path().join("to/datasets.db"), None, &mut |_| {}).unwrap();
+    let report = verify(&folder.path().join("to/datasets.db"), None, &mut |_| {}).unwrap();
     assert!(report.is_sound(), "{report:?}");
 }
 
@@ -281,7 +281,7 @@ fn changes_of_the_source_are_copied_by_the_next_run() {
         assert!(copy_all(&from, &to) == second);
         drop((from, to));
         let path = folder.path().join("to/datasets.db");
-        let report = crate::admin::verify(&path, None, &mut |_| {}).unwrap();
+        let report = verify(&path, None, &mut |_| {}).unwrap();
         assert!(report.is_sound(), "{report:?}");
     }
 }
@@ -377,4 +377,21 @@ fn repeated_copy_does_not_start_over_while_its_source_is_written() {
     assert_eq!(n_before, [0, 40_500]);
     let copied = copy_all(&from, &to);
     assert_eq!(copied[0].0.n_rows, 40_500 + u64::try_from(second - ROWS * 7).unwrap());
+}
+
+#[test]
+fn copied_file_is_complete_without_its_log() {
+    let folder = tempdir().unwrap();
+    let (from, to) = (open(&folder, "from"), open(&folder, "to"));
+    fill(&from);
+    let copied = copy_all(&from, &to);
+    let path = folder.path().join("to").join("datasets.db");
+    drop(to);
+    remove_log(&path).unwrap();
+    assert!(!path.with_extension("db-wal").exists());
+    let alone = folder.path().join("alone.db");
+    std::fs::copy(&path, &alone).unwrap();
+    let report = verify(&alone, None, &mut |_| {}).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!(report.n_datasets, copied.len() as u64);
 }
