@@ -31,8 +31,8 @@ const CORRECTIONS_MAX: u64 = 1_024;
 /// archive see the correction within a day.
 const REWRITE_AFTER: Duration = Duration::from_hours(24);
 
-/// Duration of the lease, which is extended for each file. If the holder of the lease is killed, other
-/// processes cannot archive until it expires.
+/// Duration of the lease, which is extended for each file and released after each run. If the holder of the
+/// lease is killed, other processes cannot archive until it expires.
 const LEASE: Duration = Duration::from_mins(30);
 
 /// Result of a run of [`ArchivedStore::archive`].
@@ -60,29 +60,36 @@ impl ArchivedStore {
     /// archived, and the next run tries again.
     pub fn archive(&self, now: Timestamp) -> Result<Option<ArchiveReport>> {
         let archive = &*self.archive;
-        let mut report = ArchiveReport::default();
         if !archive.extend_lease()? {
             return Ok(None);
         }
-        let (mut after, mut failure) = (None, None);
-        while let Some(dataset) = archive.store.next_dataset(after)? {
-            after = Some(dataset);
-            if let Err(error) = archive.archive_dataset(dataset, now, &mut report) {
-                failure.get_or_insert(error);
-            }
-        }
-        while archive.extend_lease()?
-            && let Some((dataset, month, key)) = archive.store.doomed_file(archive.options.grace)?
-        {
-            archive.objects.delete(&key).map_err(fails(dataset, month))?;
-            block_on(archive.store.forget_file(dataset, key))?;
-            report.n_deleted += 1;
-        }
-        failure.map_or(Ok(Some(report)), Err)
+        let report = archive.archive_all(now);
+        // Without the release, no process could archive for a while after this process has stopped.
+        let released = block_on(archive.store.lease_archive(archive.holder, Duration::ZERO));
+        report.and_then(|report| released.map(|_| Some(report)))
     }
 }
 
 impl Archive {
+    fn archive_all(&self, now: Timestamp) -> Result<ArchiveReport> {
+        let mut report = ArchiveReport::default();
+        let (mut after, mut failure) = (None, None);
+        while let Some(dataset) = self.store.next_dataset(after)? {
+            after = Some(dataset);
+            if let Err(error) = self.archive_dataset(dataset, now, &mut report) {
+                failure.get_or_insert(error);
+            }
+        }
+        while self.extend_lease()?
+            && let Some((dataset, month, key)) = self.store.doomed_file(self.options.grace)?
+        {
+            self.objects.delete(&key).map_err(fails(dataset, month))?;
+            block_on(self.store.forget_file(dataset, key))?;
+            report.n_deleted += 1;
+        }
+        failure.map_or(Ok(report), Err)
+    }
+
     pub(super) fn extend_lease(&self) -> Result<bool> {
         block_on(self.store.lease_archive(self.holder, LEASE))
     }

@@ -158,7 +158,6 @@ fn check_paused_archiver(open: OpenIn<'_>) {
         append(&paused, id, AppendMode::Replace, &[(1, 98)]);
         let error = paused.archive(now).unwrap_err();
         assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
-        end_lease(&other);
         for store in [&paused, &*other, &new()] {
             let found = scanned(store, id, Span::ALL);
             let row = usize::try_from(late).unwrap();
