@@ -564,13 +564,23 @@ impl<'a> Deref for dyn Store + 'a {
 }
 
 impl dyn Store {
-    /// Returns the latest rows in ascending order, at most `limit`, with the revision of the dataset.
+    /// Returns the latest rows in ascending order, at most `limit`, with the revision of the dataset. If
+    /// archived rows cannot be read, returns only the rows after the latest unreadable month.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn newest(&self, dataset: DatasetId, limit: usize) -> Result<(Block, u64)> {
-        let read = PageRead::raw(Span::ALL, Order::Descending, limit);
-        let page = self.page(dataset, &read)?;
+        let mut read = PageRead::raw(Span::ALL, Order::Descending, limit);
+        let page = loop {
+            match self.page(dataset, &read) {
+                Err(StoreError::Archive { month, .. })
+                    if month.next().start() > read.span.first =>
+                {
+                    read.span.first = month.next().start();
+                }
+                page => break page?,
+            }
+        };
         let Rows::Raw(mut rows) = page.rows else { return Err(StoreError::Closed) };
         rows.reverse();
         Ok((rows, page.revision))

@@ -177,6 +177,11 @@ impl Archive {
         month: &ArchivedMonth,
     ) -> Result<PageOfRows> {
         let fail = fails(dataset, month.file.month);
+        if read.limit == 0
+            && let Some(page) = self.count_recorded(dataset, read, month)?
+        {
+            return Ok(page);
+        }
         let mut open = self.open_month(dataset, month, read.span)?;
         let (mut span, mut count) = (read.span, None);
         if read.count == Count::All {
@@ -199,6 +204,23 @@ impl Archive {
         let rest = PageRead { span, skip: 0, count: Count::Nothing, ..*read };
         let (rows, revision) = self.merge_month(dataset, month, open, rest)?;
         Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
+    }
+
+    /// Returns the number of rows of a month without opening its file, or `None` if the record does not
+    /// tell it. Thus an unreadable month does not affect a page of later rows.
+    fn count_recorded(
+        &self,
+        dataset: DatasetId,
+        read: &PageRead,
+        month: &ArchivedMonth,
+    ) -> Result<Option<PageOfRows>> {
+        let PageRead { span, order, .. } = *read;
+        let is_whole = span.overlap(month.file.rows) == month.file.rows;
+        let page = self.store.page(dataset, &PageRead::raw(span, order, 1))?;
+        if !is_whole || !month.cuts.is_empty() || !page.rows.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(PageOfRows { count: Some(month.file.n_rows), ..page }))
     }
 
     /// Reads the rows of a month that `rest` requests. Each step reads one page of the file and merges it

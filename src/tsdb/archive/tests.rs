@@ -223,7 +223,6 @@ pub(crate) fn check_equal(open: OpenIn<'_>, n_cases: u32) {
                     store.archive(LATE).unwrap().unwrap();
                 }
                 Operation::Reopen => {
-                    end_lease(&store);
                     drop(store);
                     store = open_archived(folder.path(), open);
                 }
@@ -260,6 +259,10 @@ fn check_lost(folder: &Path, id: DatasetId) {
     assert_eq!(store.page(id, &page).unwrap().rows.len(), 744);
     let day = PageRead { resolution: Resolution::Day, ..read(Span::ALL, Order::Ascending, 0, 99) };
     assert_eq!(store.page(id, &day).unwrap().rows.len(), 84, "buckets need no archive");
+    let counted = store.page(id, &read(Span::ALL, Order::Descending, 0, 10)).unwrap();
+    assert_eq!((counted.count, counted.rows.len()), (Some(2_000), 10), "counted by the record");
+    let (newest, _) = (&store as &dyn Store).newest(id, 1_000).unwrap();
+    assert_eq!(newest.times.first(), Some(&at(59 * 24)), "rows after the lost month");
     let rows = Append {
         mode: AppendMode::Replace,
         rows: rows(&[(800, 1)]),
@@ -439,7 +442,6 @@ fn damaged_month_does_not_stop_archiving_of_other_months() {
 #[test]
 fn truncated_file_does_not_stop_archiving_of_other_months() {
     let (folder, store, id, file) = archived();
-    end_lease(&store);
     drop(store);
     let n_bytes = fs::metadata(&file).unwrap().len();
     fs::File::options().write(true).open(&file).unwrap().set_len(n_bytes / 2).unwrap();
