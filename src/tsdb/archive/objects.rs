@@ -103,7 +103,8 @@ impl Objects {
     /// Returns the objects at `url`. Does not contact S3 yet.
     ///
     /// # Errors
-    /// [`ObjectError::NoDirectory`] if the directory does not exist, since its disk can be missing.
+    /// [`ObjectError::NoDirectory`] if the directory does not exist or is a file, since its disk can be
+    /// missing.
     /// [`ObjectError::Failed`] if the settings are incomplete.
     pub fn open(url: &ArchiveUrl) -> Result<Self> {
         Self::connect(url, AmazonS3Builder::from_env())
@@ -117,6 +118,9 @@ impl Objects {
                 lock = Some(path.join(LOCK));
                 match std::fs::metadata(path) {
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                        return Err(ObjectError::NoDirectory { path: path.clone() });
+                    }
+                    Ok(found) if !found.is_dir() => {
                         return Err(ObjectError::NoDirectory { path: path.clone() });
                     }
                     found => found.map_err(|error| ObjectError::Failed(error.into()))?,

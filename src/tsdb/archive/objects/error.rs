@@ -33,8 +33,8 @@ pub enum ObjectError {
         /// Description of how the object differs.
         what: String,
     },
-    /// The directory does not exist.
-    #[error("directory {} of the archive does not exist", path.display())]
+    /// The directory does not exist, or is a file.
+    #[error("directory {} of the archive does not exist, or is a file", path.display())]
     NoDirectory {
         /// Path of the directory.
         path: PathBuf,

@@ -9,6 +9,8 @@ fn archive_directory_must_exist() {
     let url = format!("file://{}", path.display()).parse().unwrap();
     assert!(matches!(Objects::open(&url), Err(ObjectError::NoDirectory { .. })));
     assert!(!path.exists());
+    fs::write(&path, "a file").unwrap();
+    assert!(matches!(Objects::open(&url), Err(ObjectError::NoDirectory { .. })));
 }
 
 #[test]
