@@ -295,6 +295,9 @@ impl Catalog for PostgresStore {
     }
 
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
+        if self.is_read_only {
+            return Err(StoreError::ReadOnly);
+        }
         let key = key.clone();
         self.wait(
             self.connections
