@@ -266,6 +266,22 @@ mod tests {
         Cli::command().mut_subcommand(NODE, node::layers::with_switches).debug_assert();
     }
 
+    /// A value in the environment applies to every command, so it must not rule out options.
+    #[track_caller]
+    fn check_conflicts(command: &clap::Command) {
+        for one in command.get_arguments() {
+            let others = command.get_arg_conflicts_with(one);
+            let is_set = others.iter().any(|other| other.get_env().is_some());
+            assert!(!is_set && (others.is_empty() || one.get_env().is_none()), "{one}");
+        }
+        command.get_subcommands().for_each(check_conflicts);
+    }
+
+    #[test]
+    fn values_in_the_environment_do_not_rule_out_options() {
+        check_conflicts(&Cli::command());
+    }
+
     #[track_caller]
     fn check(arguments: &[&str], is_screen: bool) {
         let arguments: Vec<OsString> =

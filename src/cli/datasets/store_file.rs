@@ -41,8 +41,8 @@ pub(crate) struct VerifyCommand {
     /// Address of the archive, as for `serve`, to verify all of its files, too
     #[arg(long, value_name = "URL")]
     archive: Option<ArchiveUrl>,
-    /// Verify the archive of this database: `postgres://user@host/name`
-    #[arg(long, value_name = "URL", requires = "archive", conflicts_with_all = ["data_dir", "file"])]
+    /// Verify the archive of this database instead of a file: `postgres://user@host/name`
+    #[arg(long, value_name = "URL", requires = "archive", conflicts_with = "file")]
     database: Option<DatabaseUrl>,
     #[command(flatten)]
     store: StoreFlags,
