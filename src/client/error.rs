@@ -50,7 +50,7 @@ pub enum ClientError {
         within: Duration,
     },
     /// The service asks to retry later (429, or 503 with `Retry-After`).
-    #[error("service is busy: {message}")]
+    #[error("service cannot do this now: {message}")]
     Limited {
         /// Message of the service.
         message: String,
