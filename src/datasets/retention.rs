@@ -15,7 +15,7 @@ use model::timestamp::Timestamp;
 use task::clock::Clock;
 use task::steady_date::SteadyDate;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::{debug, warn};
+use tracing::{info, warn};
 use tsdb::store::{OnRemoval, Removed, StoreError};
 
 use crate::Datasets;
@@ -80,7 +80,7 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
         looks.tick().await;
         match delete_old(&datasets, date.read()).await {
             Ok(0) => {}
-            Ok(n_rows) => debug!(n_rows, "deleted {n_rows} rows that are no longer kept"),
+            Ok(n_rows) => info!(n_rows, "deleted {n_rows} rows that are no longer kept"),
             // The deletion is repeated after the interval.
             Err(error) => warn!(error = &error as &dyn Error, "failed to delete old rows"),
         }
