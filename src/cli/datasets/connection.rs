@@ -67,7 +67,8 @@ pub(super) struct ExtrasFlags {
     /// Add to each bucket whether it has ended
     #[arg(long)]
     complete: bool,
-    /// Time zone such as Europe/Berlin, in which buckets of whole days begin at midnight [default: UTC]
+    /// Time zone such as Europe/Berlin, in which buckets of whole days begin at midnight; not with
+    /// --fill [default: UTC]
     #[arg(long, value_name = "ZONE", conflicts_with = "fill", value_parser = parse_zone)]
     time_zone: Option<Zone>,
 }
