@@ -394,9 +394,10 @@ pub struct HealthBody {
     /// Current time of the service, RFC 3339 in UTC.
     pub time: String,
     /// `connected`, or `read-only` if the service was started with `--read-only`. In case of a failure:
-    /// `disconnected`, `full` (the disk is full, reads still work) or `replaced` (the file was removed
-    /// or replaced while in use, restart the service). The prefix `accounts: ` means that the store of
-    /// the accounts failed.
+    /// `disconnected`, `full` (the disk is full, reads still work), `not writable` or `no privilege` (the
+    /// database is read-only, or its user lacks a privilege), `archive missing` or `replaced` (the file
+    /// was removed or replaced while in use, restart the service). The prefix `accounts: ` means that the
+    /// store of the accounts failed.
     pub database: String,
 }
 

@@ -27,6 +27,10 @@ const PER_SERVICE: u64 = (CONNECTIONS_MAX + accounts::CONNECTIONS_MAX) as u64;
 /// Advice if the tables have a format that this program does not read.
 const OTHER_FORMAT: &str = "use the program that made them; see UPGRADE in `triptych man operate`";
 
+/// Advice if the user lacks a privilege on tables.
+const GRANT: &str = "let the owner of the tables GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN \
+    SCHEMA datasets, accounts, inference TO user; a service with --read-only needs only SELECT";
+
 /// Checks the database at `url`.
 pub(super) async fn check(url: &DatabaseUrl) -> Finding {
     let what = format!("store at {url}");
@@ -48,7 +52,7 @@ pub(super) async fn check_archive(url: ArchiveUrl) -> Finding {
 }
 
 fn evaluate(what: &str, seen: ServerSeen) -> Finding {
-    let ServerSeen { version, is_too_old, is_standby, tables, n_connections, encoding } = seen;
+    let ServerSeen { version, is_too_old, is_standby, tables, n_connections, encoding, .. } = seen;
     let version = format!("PostgreSQL {version}");
     let wrong = |seen: &str, next: &str| Finding::wrong(what, format!("{version}, {seen}"), next);
     if is_too_old {
@@ -93,6 +97,15 @@ fn evaluate(what: &str, seen: ServerSeen) -> Finding {
             "name the primary server, or start the service with --read-only",
         );
     }
+    if seen.is_read_only {
+        return wrong(
+            "accepts no writes, since default_transaction_read_only is on",
+            "turn it off: ALTER DATABASE name RESET default_transaction_read_only, or for the role or server",
+        );
+    }
+    if let Some(lacking) = seen.lacking {
+        return wrong(&format!("user lacks privileges: {lacking}"), GRANT);
+    }
     let (room, next) = count_services(n_connections);
     let seen = format!("{version}, {tables}; {room}");
     next.map_or_else(|| Finding::ok(what, &seen), |next| Finding::warning(what, &seen, next))
@@ -136,7 +149,10 @@ pub(super) async fn check_other_tables(url: &DatabaseUrl) -> Vec<Finding> {
         findings.extend(match schema.look(&mut connection).await.map_err(PostgresError::from) {
             Ok(SchemaSeen::Missing { .. }) => None,
             Ok(SchemaSeen::Format(format)) if format == schema.version => {
-                Some(Finding::ok(what, format!("of format {format}")))
+                Some(match schema.check_privileges(&mut connection).await {
+                    Ok(()) => Finding::ok(what, format!("of format {format}")),
+                    Err(error) => Finding::failed(what, &PostgresError::from(error), GRANT),
+                })
             }
             Ok(SchemaSeen::Format(format)) => {
                 let seen = format!("of format {format}; this program reads {}", schema.version);
@@ -169,7 +185,9 @@ mod tests {
             version: "17.2".to_owned(),
             is_too_old: false,
             is_standby: false,
+            is_read_only: false,
             tables: Some(SchemaSeen::Format(ServerSeen::FORMAT)),
+            lacking: None,
             n_connections,
             encoding: ENCODING.to_owned(),
         };

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use db::postgres::fault::Rejection;
 use serde_json::json;
 use task::causes::{causes, chain};
 use tracing::{error, warn};
@@ -82,6 +83,10 @@ impl Public {
 
 /// Returns the status and the text for the client, or `None` for an internal error.
 fn public(error: &OperationError) -> Option<Public> {
+    if let Some(rejection) = Rejection::of(error) {
+        error!(causes = causes_of(error), "{error}");
+        return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, rejection.text()));
+    }
     let store_error = causes(error).find_map(|error| error.downcast_ref());
     if let Some(public) = store_error.and_then(store_failure) {
         return Some(public);

@@ -1,11 +1,14 @@
 //! `/`, `/health`, `/metrics` and `/api/docs/`: state and description of the service. These requests
 //! need no key.
 
+use std::error::Error;
+
 use accounts::AccountsError;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
+use db::postgres::fault::Rejection;
 use tsdb::store::StoreError;
 use web::api_docs;
 use wire::datasets::HealthBody;
@@ -61,15 +64,18 @@ async fn check(app: &App) -> Health {
     let found =
         |code, status, database: &str| Health { code, status, database: database.to_owned() };
     let state = match app.datasets.check().await {
-        Ok(()) => app.gate.keys().check_file().await.err().map(|error| match error {
-            AccountsError::Full => "accounts: full",
-            AccountsError::Replaced => "accounts: replaced",
-            _ => "accounts: disconnected",
+        Ok(()) => app.gate.keys().check_file().await.err().map(|error| {
+            let state = match error {
+                AccountsError::Full => "full",
+                AccountsError::Replaced => "replaced",
+                error => rejection_state(&error),
+            };
+            format!("accounts: {state}")
         }),
-        Err(StoreError::Full) => Some("full"),
-        Err(StoreError::Replaced) => Some("replaced"),
-        Err(StoreError::NoArchive) => Some("archive missing"),
-        Err(_) => Some("disconnected"),
+        Err(StoreError::Full) => Some("full".to_owned()),
+        Err(StoreError::Replaced) => Some("replaced".to_owned()),
+        Err(StoreError::NoArchive) => Some("archive missing".to_owned()),
+        Err(error) => Some(rejection_state(&error).to_owned()),
     };
     match state {
         None if app.datasets.is_read_only() => found(StatusCode::OK, "healthy", "read-only"),
@@ -81,9 +87,14 @@ async fn check(app: &App) -> Health {
             } else {
                 StatusCode::SERVICE_UNAVAILABLE
             };
-            found(code, "unhealthy", state)
+            found(code, "unhealthy", &state)
         }
     }
+}
+
+/// Returns the state of a database that failed with `error`.
+fn rejection_state(error: &(dyn Error + 'static)) -> &'static str {
+    Rejection::of(error).map_or("disconnected", Rejection::state)
 }
 
 /// Returns metrics as Prometheus text.

@@ -100,10 +100,10 @@ struct Shared {
     /// Statements that are appended to the start of each transaction behind a pooler. They apply the
     /// settings and drop prepared statements.
     local_settings: String,
-    /// Format of the opened tables, and a statement that reads the current format. Every writing
+    /// Schema of the opened tables, and a statement that reads the current format. Every writing
     /// transaction starts with this statement, which locks the table, so that the format cannot change
     /// before the end of the transaction.
-    known: OnceLock<(i32, String)>,
+    known: OnceLock<(Schema, String)>,
     /// True after a write found the server's disk full, until a check finds space.
     is_full: AtomicBool,
     /// True if the last attempt to reach the server failed.
@@ -298,9 +298,8 @@ impl Connections {
             }
             checked => checked?,
         };
-        let Schema { name, version, .. } = schema;
-        let look = format!("; SELECT version FROM {name}.format");
-        self.shared.known.get_or_init(|| (version, look));
+        let look = format!("; SELECT version FROM {}.format", schema.name);
+        self.shared.known.get_or_init(|| (schema, look));
         Ok(era)
     }
 
@@ -321,7 +320,8 @@ impl Connections {
         self.begin(Some(BEGIN_WRITE), Some(writer)).await
     }
 
-    /// Checks that the database accepts writes by running `sql`, which must have no effect. If an
+    /// Checks that the database accepts writes by running `sql`, which must have no effect, and that the
+    /// user has the privileges to write to the tables that [`Self::open_tables`] opened. If an
     /// earlier write found the disk full, also writes a megabyte and rolls the write back.
     ///
     /// # Errors
@@ -331,8 +331,12 @@ impl Connections {
         let check = async {
             let mut transaction = self.begin(Some(BEGIN_WRITE), None).await?;
             let sql = if was_full { format!("{TRY_SPACE}; {sql}") } else { sql.to_owned() };
-            let result = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await;
-            transaction.finish(result.map(drop).map_err(E::from)).await
+            let mut result =
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await.map(drop);
+            if let (Ok(()), Some((schema, _))) = (&result, self.shared.known.get()) {
+                result = schema.check_privileges(&mut transaction).await;
+            }
+            transaction.finish(result.map_err(E::from)).await
         };
         self.within(CHECKED_WITHIN, check).await?;
         if was_full && self.shared.is_full.swap(false, Ordering::Relaxed) {
@@ -403,10 +407,10 @@ impl Connections {
                 match statements.fetch_optional(&mut *transaction).await {
                     Ok(row) => {
                         let found: Option<i32> = row.map(|row| row.try_get(0)).transpose()?;
-                        if let (Some(found), Some((version, _))) = (found, known)
-                            && found != *version
+                        if let (Some(found), Some((schema, _))) = (found, known)
+                            && found != schema.version
                         {
-                            let (found, known) = (found.into(), (*version).into());
+                            let (found, known) = (found.into(), schema.version.into());
                             return Err(SchemaError::Version { found, known }.into());
                         }
                         return Ok(transaction);

@@ -173,12 +173,64 @@ const CHECK_TLS: &str =
 /// Returns the fault of the database among `error` and its causes, or `None` if no database caused it.
 #[must_use]
 pub fn diagnose(error: &(dyn StdError + 'static)) -> Option<Diagnosis> {
-    let database = |cause: &'_ (dyn StdError + 'static)| {
+    let error = database_error(error)?;
+    SchemaError::of(error).is_none().then(|| diagnose_database(error))
+}
+
+/// Returns the error of the database among `error` and its causes.
+fn database_error<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e sqlx::Error> {
+    causes(error).find_map(|cause| {
         let described = cause.downcast_ref().map(PostgresError::inner);
-        let error = described.or_else(|| cause.downcast_ref());
-        error.filter(|error| SchemaError::of(error).is_none()).map(diagnose_database)
-    };
-    causes(error).find_map(database)
+        described.or_else(|| cause.downcast_ref())
+    })
+}
+
+/// Reason why a server rejects writes until its operator corrects it. The rejected write had no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    /// The database or its server is read-only.
+    ReadOnly,
+    /// The user lacks a privilege on the tables.
+    Privilege,
+}
+
+impl Rejection {
+    /// Returns the reason if the database rejected a write, according to `error` and its causes.
+    #[must_use]
+    pub fn of(error: &(dyn StdError + 'static)) -> Option<Self> {
+        let error = database_error(error)?;
+        if let Some(SchemaError::Privileges { .. }) = SchemaError::of(error) {
+            return Some(Self::Privilege);
+        }
+        match error.as_database_error()?.code()?.as_ref() {
+            "25006" => Some(Self::ReadOnly),
+            "42501" => Some(Self::Privilege),
+            _ => None,
+        }
+    }
+
+    /// Returns the reason for a client of the service, with the next step.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::ReadOnly => {
+                "the service's database is read-only: nothing was stored; retry once it accepts writes"
+            }
+            Self::Privilege => {
+                "the service's user lacks a privilege in its database: nothing was stored; its operator \
+                 can find it with `triptych doctor --store`"
+            }
+        }
+    }
+
+    /// Returns the state of the database for a health check.
+    #[must_use]
+    pub const fn state(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "not writable",
+            Self::Privilege => "no privilege",
+        }
+    }
 }
 
 fn diagnose_database(error: &sqlx::Error) -> Diagnosis {

@@ -1,6 +1,6 @@
 //! Tables of a store, in a separate schema with the number of their format.
 
-use sqlx::{AssertSqlSafe, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 use tracing::info;
 
 use crate::format;
@@ -58,6 +58,12 @@ pub enum SchemaError {
     Encoding {
         /// Encoding of the database.
         found: String,
+    },
+    /// The user cannot read and write all tables.
+    #[error("user lacks privileges: {lacking}")]
+    Privileges {
+        /// Privileges and their tables, such as `INSERT on datasets.rows`.
+        lacking: String,
     },
 }
 
@@ -142,6 +148,29 @@ impl Schema {
             );
         }
         Ok(era)
+    }
+
+    /// Checks that the user of the connection can read and write all tables, which must exist.
+    ///
+    /// # Errors
+    /// The error of the database, or [`SchemaError::Privileges`].
+    pub async fn check_privileges(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        let names = self.tables.split("CREATE TABLE ").skip(1);
+        let names = names.filter_map(|rest| rest.split([' ', '(']).next()?.rsplit('.').next());
+        let names: Vec<String> = names.map(|name| format!("'{}.{name}'", self.name)).collect();
+        let look = format!(
+            "SELECT string_agg(lacking, '; ' ORDER BY lacking) FROM (
+                 SELECT privilege || ' on ' || string_agg(name, ', ') AS lacking
+                 FROM unnest(ARRAY[{}]) AS name,
+                     unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
+                 WHERE NOT has_table_privilege(name, privilege) GROUP BY privilege) AS found",
+            names.join(", ")
+        );
+        let row = sqlx::raw_sql(AssertSqlSafe(look)).fetch_one(connection).await?;
+        match row.try_get(0)? {
+            Some(lacking) => Err(SchemaError::Privileges { lacking }.into()),
+            None => Ok(()),
+        }
     }
 
     /// Determines the state of the tables without changing anything.

@@ -9,6 +9,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
+use db::postgres::fault::Rejection;
 use task::causes::chain;
 use tracing::error;
 use uuid::Uuid;
@@ -140,6 +141,10 @@ impl ApiError {
     /// Converts an internal error. An unexpected error is logged, and the response does not contain its
     /// cause.
     pub(super) fn broken(error: &(dyn Error + 'static)) -> Self {
+        if let Some(rejection) = Rejection::of(error) {
+            error!(cause = chain(error), "database rejected a request");
+            return Self::unavailable(rejection.text());
+        }
         let mut cause = Some(error);
         while let Some(error) = cause {
             match error.downcast_ref() {
@@ -202,7 +207,7 @@ impl From<BodyError> for ApiError {
 impl From<AccountsError> for ApiError {
     fn from(error: AccountsError) -> Self {
         match error {
-            AccountsError::Unreachable(_) => {
+            AccountsError::Unreachable(_) if Rejection::of(&error).is_none() => {
                 error!(cause = chain(&error), "failed to check an API key");
                 Self::unavailable("API keys cannot be checked; retry")
             }

@@ -307,3 +307,22 @@ async fn read_only_service_rejects_writes_and_waits_for_commits_seen_by_the_clie
     assert_eq!(answer, (200, false), "it waits for the commit");
     assert_eq!(read(3).await, (503, true), "it does not wait forever");
 }
+
+#[tokio::test]
+async fn missing_privilege_is_named_in_responses_and_health() {
+    let Some(pair) = Pair::start("denied").await else { return };
+    let role = "DO $$ BEGIN CREATE ROLE viewer LOGIN PASSWORD 'viewer';
+            EXCEPTION WHEN duplicate_object THEN END $$;
+        GRANT USAGE ON SCHEMA datasets TO viewer;
+        GRANT SELECT ON ALL TABLES IN SCHEMA datasets TO viewer";
+    test_postgres::run(&pair.url, role);
+    let (_, place) = pair.url.rsplit_once('@').unwrap();
+    let service = replica_at(&pair.base, &format!("postgres://viewer:viewer@{place}")).await;
+    let health = json!({"status": "unhealthy", "time": NOW, "database": "no privilege"});
+    assert_eq!(service.get("", "/health").await, (503, health));
+    let row = json!({"timestamp": timestamp_of(0), "values": {"close": 1.0}});
+    let body = json!({"dataset": pair.dataset, "rows": [row]});
+    let (status, body) = service.post(&service.owner, "/api/rows/bulk_insert/", &body).await;
+    assert_eq!(status, 503);
+    assert!(body["error"].as_str().unwrap().contains("lacks a privilege"), "{body}");
+}

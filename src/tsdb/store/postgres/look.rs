@@ -1,6 +1,6 @@
 //! Inspection of the database server of a store, without any change.
 
-use db::postgres::schema::SchemaSeen;
+use db::postgres::schema::{SchemaError, SchemaSeen};
 use db::postgres::{self, DatabaseUrl};
 use sqlx::PgConnection;
 
@@ -13,11 +13,11 @@ const MAJOR_MIN: i32 = 15;
 /// Statement that reads the properties of the server.
 const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1),
      current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
-     current_setting('server_encoding'),
+     current_setting('transaction_read_only')::boolean, current_setting('server_encoding'),
      (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = 'datasets')";
 
 /// Columns of [`LOOK`].
-type Look = (String, i32, bool, String, Option<bool>);
+type Look = (String, i32, bool, bool, String, Option<bool>);
 
 /// Reads the lowest of the connection limits: for unprivileged roles, for this role, and for this
 /// database.
@@ -39,8 +39,12 @@ pub struct ServerSeen {
     pub is_too_old: bool,
     /// True if the server is a standby, which follows another server and rejects writes.
     pub is_standby: bool,
+    /// True if transactions are read-only unless they request otherwise, as on a standby.
+    pub is_read_only: bool,
     /// State of the tables. `None` if the schema exists, but the user may not use it.
     pub tables: Option<SchemaSeen>,
+    /// Privileges on the tables that the user lacks, such as `INSERT on datasets.rows`.
+    pub lacking: Option<String>,
     /// Maximum number of connections of all services together.
     pub n_connections: u64,
     /// Encoding of the database, such as `UTF8`.
@@ -59,11 +63,28 @@ impl ServerSeen {
 pub async fn look(url: &DatabaseUrl) -> Result<ServerSeen> {
     let mut connection = postgres::connect(url).await.map_err(StoreError::from)?;
     let c: &mut PgConnection = &mut connection;
-    let (version, major, is_standby, encoding, may_use): Look =
+    let (version, major, is_standby, is_read_only, encoding, may_use): Look =
         sqlx::query_as(LOOK).fetch_one(&mut *c).await?;
     let limit: i64 = sqlx::query_scalar(LIMIT).fetch_one(&mut *c).await?;
     let n_connections = u64::try_from(limit).unwrap_or(0);
-    let tables = if may_use == Some(false) { None } else { Some(SCHEMA.look(c).await?) };
-    let is_too_old = major < MAJOR_MIN;
-    Ok(ServerSeen { version, is_too_old, is_standby, tables, n_connections, encoding })
+    let tables = if may_use == Some(false) { None } else { Some(SCHEMA.look(&mut *c).await?) };
+    let mut lacking = None;
+    if tables == Some(SchemaSeen::Format(SCHEMA.version))
+        && let Err(error) = SCHEMA.check_privileges(c).await
+    {
+        match SchemaError::of(&error) {
+            Some(SchemaError::Privileges { lacking: found }) => lacking = Some(found.clone()),
+            _ => return Err(error.into()),
+        }
+    }
+    Ok(ServerSeen {
+        version,
+        is_too_old: major < MAJOR_MIN,
+        is_standby,
+        is_read_only,
+        tables,
+        lacking,
+        n_connections,
+        encoding,
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use db::postgres::fault::Rejection;
 use sqlx::{AssertSqlSafe, Connection as _};
 use task::wait;
 use test_postgres::{new_database, number, run};
@@ -89,11 +90,41 @@ async fn writes_to_a_read_only_database_fail_as_unreachable() {
     let refused = contract::try_append(&store, id, contract::block([(1, 1.0)])).await;
     assert!(matches!(refused, Err(StoreError::Unreachable(_))), "{refused:?}");
     assert!(matches!(store.check().await, Err(StoreError::Unreachable(_))));
+    assert_eq!(Rejection::of(&refused.unwrap_err()), Some(Rejection::ReadOnly));
+    let reader = PostgresStore::open_read_only(&url.parse().unwrap()).unwrap();
+    let named = reader.find_batch(KeyId::new(1), &"batch".parse().unwrap());
+    assert!(matches!(named, Err(StoreError::ReadOnly)), "{named:?}");
     assert_eq!(contract::newest(&store, id, 9).0.len(), 1, "reads go on");
     set("off");
     let look = || async { contract::try_append(&store, id, contract::block([(1, 1.0)])).await };
     wait::until(Duration::from_secs(30), look).await.unwrap();
     store.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn missing_privilege_makes_a_store_unhealthy_and_is_named() {
+    let Some(url) = new_database() else { return };
+    let store = open(&url);
+    let id = contract::create(&store, contract::new_dataset("denied")).await;
+    drop(store);
+    run(
+        &url,
+        "DO $$ BEGIN CREATE ROLE denied LOGIN PASSWORD 'denied';
+             EXCEPTION WHEN duplicate_object THEN END $$;
+         GRANT USAGE ON SCHEMA datasets TO denied;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA datasets TO denied",
+    );
+    let (_, place) = url.rsplit_once('@').unwrap();
+    let denied = format!("postgres://denied:denied@{place}");
+    let store = open(&denied);
+    store.check().await.unwrap();
+    run(&url, "REVOKE INSERT, DELETE ON datasets.rows FROM denied");
+    let refused = contract::try_append(&store, id, contract::block([(1, 1.0)])).await;
+    assert_eq!(Rejection::of(&refused.unwrap_err()), Some(Rejection::Privilege));
+    let unhealthy = store.check().await.unwrap_err();
+    assert_eq!(Rejection::of(&unhealthy), Some(Rejection::Privilege));
+    let seen = look(&denied.parse().unwrap()).await.unwrap();
+    assert_eq!(seen.lacking.unwrap(), "DELETE on datasets.rows; INSERT on datasets.rows");
 }
 
 #[tokio::test]
