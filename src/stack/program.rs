@@ -41,9 +41,14 @@ const EXIT_NO_COMMAND: [i32; 2] = [126, 127];
 /// hold standard error open.
 const ERRORS_WITHIN: Duration = Duration::from_millis(500);
 
+/// Wait for output that the program printed after its last response. The output is already in the pipe,
+/// so the wait is only that for the runtime to notice it.
+const LEFTOVER_WITHIN: Duration = Duration::from_millis(10);
+
 /// A running program.
 #[derive(Debug)]
 pub struct Program {
+    tell: fn(&str),
     leader: GroupLeader,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
@@ -96,6 +101,7 @@ impl Program {
             drop(open);
         });
         Ok(Self {
+            tell,
             leader,
             stdin,
             stdout: BufReader::new(stdout),
@@ -125,7 +131,8 @@ impl Program {
         Ok(!self.is_asked || self.response(within).await?.is_some())
     }
 
-    /// Sends `input` to the program and returns the next line that it prints. Waits at most for
+    /// Sends `input` to the program and returns the next line that it prints. Drops lines that it
+    /// printed after its last response, which would otherwise respond to `input`. Waits at most for
     /// `within`. If the wait ends and the program has never responded, returns `None`, since the program
     /// can still be loading. [`Self::is_ready`] then handles the late response.
     ///
@@ -138,9 +145,31 @@ impl Program {
         within: Duration,
     ) -> anyhow::Result<Option<String>> {
         self.said.lock().n_shown = 0;
+        self.drop_leftover().await?;
         self.unsent = input.as_bytes().to_vec();
         self.is_asked = true;
         self.response(within).await
+    }
+
+    async fn drop_leftover(&mut self) -> anyhow::Result<()> {
+        let mut n_dropped = 0;
+        while let Ok(printed) = timeout(LEFTOVER_WITHIN, self.stdout.fill_buf()).await {
+            let n_bytes = printed?.len();
+            if n_bytes == 0 {
+                break;
+            }
+            self.stdout.consume(n_bytes);
+            n_dropped += u64::try_from(n_bytes).unwrap_or(u64::MAX);
+            if n_dropped >= RESPONSE_BYTES_MAX {
+                bail!("the program prints without a request");
+            }
+        }
+        if n_dropped > 0 {
+            (self.tell)(
+                "the program printed more than one line for a request, the rest is dropped",
+            );
+        }
+        Ok(())
     }
 
     async fn response(&mut self, within: Duration) -> anyhow::Result<Option<String>> {
@@ -316,6 +345,15 @@ mod tests {
         assert!(program.is_ready(LONG).await.unwrap());
         let answer = program.request("second\n", LONG).await.unwrap();
         assert_eq!(answer.as_deref(), Some("got second\n"));
+    }
+
+    #[tokio::test]
+    async fn further_lines_of_a_response_do_not_respond_to_the_next_request() {
+        let twice = r#"while read -r line; do printf '%s\n%s\n' "$line" "$line"; done"#;
+        let mut program = program(twice);
+        for line in ["first\n", "second\n", "third\n"] {
+            assert_eq!(program.request(line, LONG).await.unwrap().as_deref(), Some(line));
+        }
     }
 
     #[tokio::test]
