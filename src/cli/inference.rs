@@ -211,6 +211,14 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     }
 }
 
+/// Formats a loss or a score: with six decimals, or as a power of ten if its digits would not be seen.
+fn figure(value: f64) -> String {
+    // Adding 0 removes the sign of -0.
+    let value = value + 0.0;
+    let is_usual = value == 0.0 || (0.001..1e9).contains(&value.abs());
+    if is_usual { format!("{value:.6}") } else { format!("{value:.3e}") }
+}
+
 /// Closes sign-up, so that only operators create accounts, unless an operator has already opened or
 /// closed it. The reason is that every key can submit, and that the service signs values that are
 /// computed from submissions.

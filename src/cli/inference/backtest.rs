@@ -27,6 +27,7 @@ use stack::program::Program;
 use task::group::Group;
 use transfer::find::{read_range, read_rows, read_rows_before};
 
+use super::figure;
 use super::upstream::{DatasetRows, flat};
 use crate::cli::datasets::connection::DatasetServiceFlags;
 use crate::cli::output::{self, Column, can_redraw, print_json, redraw, table_of};
@@ -53,7 +54,7 @@ pub(crate) struct BacktestCommand {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
     /// Maximum number of rows that the models get for each epoch, such as a training window: the
-    /// latest rows before the epoch [default: the topic's `n_rows`, or 120]
+    /// latest rows before the epoch [default: `n_rows` of the topic's `predictor`, or 120]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rows: Option<u32>,
     /// Empty or new directory for a JSON file per epoch with its predictions, truth and losses
@@ -304,11 +305,12 @@ fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
 }
 
 fn sums(report: &Report) -> Vec<String> {
-    let Report { n_closed, n_learned, n_empty, combined_loss, naive_loss, .. } = report;
+    let Report { n_closed, n_learned, n_empty, .. } = report;
     let closed = counted(*n_closed, "epoch");
     let mut lines = vec![format!("{closed} closed, {n_learned} learned from, {n_empty} empty")];
-    if *n_learned > 0 {
-        lines.push(format!("mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}"));
+    if let Some((combined_loss, naive_loss)) = report.combined_loss.zip(report.naive_loss) {
+        let [combined, naive] = [combined_loss, naive_loss].map(figure);
+        lines.push(format!("mean loss: combined {combined}, naive {naive}"));
     }
     if report.n_common_epochs > 0 {
         let common = counted(report.n_common_epochs, "common epoch");
@@ -323,15 +325,16 @@ fn sums(report: &Report) -> Vec<String> {
 }
 
 fn actors(report: &Report) -> Option<String> {
+    let number = |number: Option<f64>, text: fn(f64) -> String| number.map_or("-".to_owned(), text);
     let columns: [Column<'_, ActorResult>; 8] = [
         (">rank", &|actor| actor.rank.map_or_else(|| "unranked".to_owned(), |it| it.to_string())),
         ("actor", &|actor| actor.name.clone()),
         ("role", &|actor| actor.role.name().to_owned()),
         (">epochs", &|actor| actor.n_epochs.to_string()),
-        (">mean loss", &|actor| format!("{:.6}", actor.mean_loss)),
-        (">weight", &|actor| format!("{:.2} %", actor.share * 100.0)),
-        (">regret", &|actor| format!("{:.6}", actor.regret)),
-        (">score", &|actor| format!("{:.6}", actor.score)),
+        (">mean loss", &|actor| figure(actor.mean_loss)),
+        (">weight", &|actor| number(actor.share, |share| format!("{:.2} %", share * 100.0))),
+        (">regret", &|actor| number(actor.regret, figure)),
+        (">score", &|actor| number(actor.score, figure)),
     ];
     (!report.actors.is_empty()).then(|| table_of(&report.actors, &columns))
 }

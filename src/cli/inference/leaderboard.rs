@@ -8,7 +8,7 @@ use wire::inference::network::{
     Calibration, EpochLosses, Leaderboard, RankPoint, RankedActor, ReliabilityBin,
 };
 
-use super::TopicFlags;
+use super::{TopicFlags, figure};
 use crate::cli::output::{Column, show, table_of};
 
 /// Flags of `inference leaderboard`.
@@ -48,8 +48,9 @@ pub(crate) async fn run(command: LeaderboardCommand) -> anyhow::Result<()> {
 
 fn text(board: &Leaderboard) -> String {
     if board.epochs.is_empty() {
-        let reason = "its ground truth is pending or the loss was changed";
-        return format!("no epoch has losses yet, since {reason}");
+        return "no epoch of the period has losses: no epoch closed with values, its ground truth is \
+                pending, or the topic's loss was changed"
+            .to_owned();
     }
     let table = actors_table(&board.actors, board.min_epochs);
     let mut parts = vec![sums(&board.epochs), basis(board), table];
@@ -81,7 +82,7 @@ fn ranks_table(points: &[RankPoint]) -> String {
         ("opened", &|point| point.opened_at.clone()),
         (">nonce", &|point| point.nonce.to_string()),
         (">rank", &|point| rank(point).unwrap_or_else(dash)),
-        (">mean loss", &|point| point.mean_loss.map_or_else(dash, |it| format!("{it:.6}"))),
+        (">mean loss", &|point| point.mean_loss.map_or_else(dash, figure)),
     ];
     table_of(points, &columns)
 }
@@ -106,11 +107,11 @@ fn actors_table(actors: &[RankedActor], min_epochs: u64) -> String {
         ("role", &|actor| actor.role.clone()),
         (">epochs", &|actor| actor.n_epochs.to_string()),
         (">mean loss", &|actor| match actor.rank {
-            Some(_) => format!("{:.6}", actor.mean_loss),
+            Some(_) => figure(actor.mean_loss),
             None => format!("unranked, {} of {min_epochs} epochs", actor.n_counted_epochs),
         }),
-        (">median", &|actor| format!("{:.6}", actor.median_loss)),
-        (">plain", &|actor| format!("{:.6}", actor.mean_plain_loss)),
+        (">median", &|actor| figure(actor.median_loss)),
+        (">plain", &|actor| figure(actor.mean_plain_loss)),
         (">beats naive", &|actor| percent(actor.better_than_naive)),
         (">direction", &|actor| percent(actor.directional_accuracy)),
         (">correlation", &|actor| actor.correlation.map_or_else(dash, |it| format!("{it:.2}"))),
@@ -131,21 +132,25 @@ fn basis(board: &Leaderboard) -> String {
     format!("ranked by {kind} over {common} that all ranked actors have in common")
 }
 
-/// Formats the mean losses of the combined, naive and uninformed values, over the epochs that have all
-/// three.
+/// Formats the mean losses of the combined, naive and uninformed values over the epochs that have all
+/// three, or over all `epochs` if no uninformed value is known.
 fn sums(epochs: &[EpochLosses]) -> String {
-    let known: Vec<_> = epochs.iter().filter(|epoch| epoch.uninformed.is_some()).collect();
+    let mut averaged: Vec<_> = epochs.iter().filter(|epoch| epoch.uninformed.is_some()).collect();
+    if averaged.is_empty() {
+        averaged = epochs.iter().collect();
+    }
     #[expect(clippy::cast_precision_loss, reason = "epochs are few")]
-    let mean = |of: &dyn Fn(&EpochLosses) -> f64| {
-        known.iter().map(|epoch| of(epoch)).sum::<f64>() / known.len().max(1) as f64
+    let mean = |of: &dyn Fn(&EpochLosses) -> Option<f64>| {
+        let sum: Option<f64> = averaged.iter().map(|epoch| of(epoch)).sum();
+        sum.map_or_else(|| "unknown".to_owned(), |sum| figure(sum / averaged.len() as f64))
     };
     format!(
-        "plain mean loss over {} of {}: combined {:.6}, naive {:.6}, uninformed {:.6}",
-        known.len(),
+        "plain mean loss over {} of {}: combined {}, naive {}, uninformed {}",
+        averaged.len(),
         counted(epochs.len(), "epoch"),
-        mean(&|epoch| epoch.combined),
-        mean(&|epoch| epoch.naive),
-        mean(&|epoch| epoch.uninformed.unwrap_or_default())
+        mean(&|epoch| Some(epoch.combined)),
+        mean(&|epoch| Some(epoch.naive)),
+        mean(&|epoch| epoch.uninformed)
     )
 }
 
@@ -208,6 +213,18 @@ mod tests {
             "0.1 to 0.2             0          -         -",
         ];
         assert_eq!(lines, want);
+    }
+
+    #[test]
+    fn tiny_and_huge_losses_keep_their_digits() {
+        let text = [0.000_012_74, -0.25, 1e80, -0.0].map(figure);
+        assert_eq!(text, ["1.274e-5", "-0.250000", "1.000e80", "0.000000"]);
+    }
+
+    #[test]
+    fn losses_are_averaged_without_an_uninformed_value() {
+        let want = "plain mean loss over 2 of 2 epochs: combined 1.000000, naive 2.000000, uninformed unknown";
+        assert_eq!(sums(&[epoch(1, None), epoch(13, None)]), want);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 /// Returns the mean of `values`, or 0 without values.
 pub fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / count(values.len().max(1))
+    // The sum of no values would be -0.
+    values.iter().fold(0.0, |sum, value| sum + value) / count(values.len().max(1))
 }
 
 /// Returns the median of `values`, or `None` without values. For an even number of values, it is the

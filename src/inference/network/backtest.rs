@@ -148,12 +148,12 @@ pub struct ActorResult {
     pub mean_loss: f64,
     /// Mean of the same losses before the logarithm.
     pub mean_plain_loss: f64,
-    /// Weight of the actor in the last combined value.
-    pub share: f64,
-    /// Final regret.
-    pub regret: f64,
-    /// Moving average of the actor's scores at the end.
-    pub score: f64,
+    /// Weight of the actor in the last combined value, or `None` if it has none.
+    pub share: Option<f64>,
+    /// Final regret, or `None` if the actor left long ago.
+    pub regret: Option<f64>,
+    /// Moving average of the actor's scores at the end, or `None` if the actor left long ago.
+    pub score: Option<f64>,
 }
 
 /// Results of a backtest.
@@ -169,10 +169,10 @@ pub struct Report {
     pub failures: BTreeMap<String, (u64, String)>,
     /// Latest reason why an epoch has no ground truth although its horizon was reached.
     pub truth_error: Option<String>,
-    /// Mean loss of the combined value.
-    pub combined_loss: f64,
-    /// Mean loss of the naive value.
-    pub naive_loss: f64,
+    /// Mean loss of the combined value, or `None` if the network learned from no epoch.
+    pub combined_loss: Option<f64>,
+    /// Mean loss of the naive value, or `None` if the network learned from no epoch.
+    pub naive_loss: Option<f64>,
     /// Losses of each epoch before the logarithm.
     pub epochs: Vec<EpochLosses>,
     /// Share of epochs whose ground truth is within the confidence interval between the outermost
@@ -390,7 +390,8 @@ impl Replayed {
         let n_learned = u32::try_from(losses.len()).unwrap_or(u32::MAX);
         let board = ranking(topic, &self.history, losses, &PastValues::default(), n_learned, None);
         let mean_of = |loss: fn(&Losses) -> f64| {
-            mean(&losses.iter().map(|(_, losses)| loss(losses)).collect::<Vec<_>>())
+            let losses: Vec<f64> = losses.iter().map(|(_, losses)| loss(losses)).collect();
+            (!losses.is_empty()).then(|| mean(&losses))
         };
         report.n_learned = n_learned.into();
         report.combined_loss = mean_of(|losses| losses.combined);
@@ -406,7 +407,7 @@ impl Replayed {
             let in_role = |rank: u64| 1 + ranks.iter().filter(|other| **other < rank).count();
             for actor in of_role {
                 let Ok(worker) = actor.worker.parse() else { continue };
-                let of = |family: &ByActor<f64>| family.get(&worker).copied().unwrap_or_default();
+                let of = |family: &ByActor<f64>| family.get(&worker).copied();
                 report.actors.push(ActorResult {
                     name: self.names.get(&worker).cloned().unwrap_or_default(),
                     role,
