@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use task::group::Group;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
-use wire::inference::network::LatestBody;
+use wire::inference::network::{LatestBody, WeightsBody};
 use wire::inference::{LabeledValue, LatestBundle, WorkerValues};
 
 use super::TopicFlags;
@@ -79,15 +79,29 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     let nonce = latest.bundle.nonce;
     let details = service.latest_with_weights(topic).await.ok();
     let details = details.filter(|details| details.network_inferences.nonce == nonce);
-    if let Some(details) = details.as_ref().filter(|_| !outlier_resistant) {
-        // The bundle of `details` is complete, while `latest` lacks some arrays, such as the one-in
-        // values of forecasters.
-        latest.bundle = details.network_inferences.clone();
-    }
+    let details = if outlier_resistant {
+        details.map(without_outliers)
+    } else {
+        if let Some(details) = &details {
+            // The bundle of `details` is complete, while `latest` lacks some arrays, such as the one-in
+            // values of forecasters.
+            latest.bundle = details.network_inferences.clone();
+        }
+        details
+    };
     if json {
         return print_body(&json_of(&latest, details)?);
     }
     print(&text_of(&latest, details.as_ref(), &names(&service, topic).await))
+}
+
+/// Removes the weights and intervals from `details` if the bundle without outliers has others.
+fn without_outliers(details: LatestBody) -> LatestBody {
+    if details.has_outliers {
+        LatestBody { weights: WeightsBody::default(), confidence_intervals: Vec::new(), ..details }
+    } else {
+        details
+    }
 }
 
 /// Returns the names of a topic's actors by their addresses, as far as the service knows them.
@@ -155,7 +169,7 @@ async fn poll(
                     return Ok(());
                 }
             }
-            Err(why) if is_final(&why) && printer.last.is_none() => {
+            Err(why) if is_final(&why) => {
                 return Err(why).with_context(|| format!("cannot read topic {topic}"));
             }
             Err(why) => {
@@ -215,7 +229,7 @@ fn line_of(latest: &LatestBundle) -> String {
     let values = latest.bundle.combined_value.iter().map(|value| {
         let naive = of_label(&latest.bundle.naive_value, &value.label_name);
         let naive = naive.map_or_else(String::new, |naive| format!(" (naive {naive})"));
-        format!("{} {}{naive}", escape_line(&value.label_name), decimal(value.value))
+        format!("{} {}{naive}", escape_line(&value.label_name), short(value.value))
     });
     let values: Vec<_> = values.collect();
     format!("nonce {}  {}", latest.bundle.nonce, values.join("  "))
@@ -235,7 +249,8 @@ fn text_of(
     )];
     for interval in details.iter().flat_map(|details| &details.confidence_intervals) {
         let points = interval.percentiles.iter().zip(&interval.values);
-        let points: Vec<_> = points.map(|(at, value)| format!("p{at} {value}")).collect();
+        let points: Vec<_> =
+            points.map(|(at, value)| format!("p{at} {}", short_text(value))).collect();
         parts.push(escape_line(&format!("{}: {}", interval.label_name, points.join("  "))).into());
     }
     let weights: BTreeMap<&str, &str> = details
@@ -250,10 +265,11 @@ fn text_of(
         for actor in actors {
             rows.extend(actor.values.iter().map(|value| {
                 let worker = actor.worker.to_string();
-                let weight = weights.get(worker.as_str()).map_or("-", |share| *share);
+                let weight = weights.get(worker.as_str()).map(|share| short_text(share));
+                let weight = weight.as_deref().unwrap_or("-");
                 let without = without(latest, actor, &value.label_name);
                 let without = without.unwrap_or_else(|| "-".to_owned());
-                let own = decimal(value.value);
+                let own = short(value.value);
                 let name = names.get(&worker).map_or("-", String::as_str);
                 [worker.as_str(), name, role, &value.label_name, &own, &without, weight]
                     .map(str::to_owned)
@@ -279,11 +295,24 @@ fn without(latest: &LatestBundle, actor: &WorkerValues, label: &str) -> Option<S
 }
 
 fn of_label(values: &[LabeledValue], label: &str) -> Option<String> {
-    values.iter().find(|value| value.label_name == label).map(|value| decimal(value.value))
+    values.iter().find(|value| value.label_name == label).map(|value| short(value.value))
+}
+
+/// Formats a number with all its digits, as a power of ten if it is tiny or huge.
+fn short(number: f64) -> String {
+    let is_usual = number == 0.0 || (1e-6..1e15).contains(&number.abs());
+    if is_usual { decimal(number) } else { format!("{number:e}") }
+}
+
+/// Formats a decimal text like [`short`]. Other texts are kept.
+fn short_text(text: &str) -> String {
+    text.parse().map_or_else(|_| text.to_owned(), short)
 }
 
 #[cfg(test)]
 mod tests {
+    use wire::inference::network::IntervalBody;
+
     use super::*;
 
     fn latest() -> LatestBundle {
@@ -311,6 +340,36 @@ mod tests {
         let json = json_of(&latest, None).unwrap();
         assert_eq!(json["network_inferences"]["combined_value"][0]["value"], "10.5");
         assert_eq!(json["inference_block_height"], "131");
+    }
+
+    #[test]
+    fn tiny_and_huge_numbers_are_powers_of_ten() {
+        let numbers = [67_502.800_000_1, 0.0, -0.0, 1e-300, -6.4e39].map(short);
+        assert_eq!(numbers, ["67502.8000001", "0", "0", "1e-300", "-6.4e39"]);
+        assert_eq!(short_text(&decimal(5e-80)), "5e-80");
+    }
+
+    #[test]
+    fn bundle_without_outliers_has_no_interval_of_the_bundle_with_outliers() {
+        let body = |has_outliers: bool| {
+            let details = LatestBody {
+                network_inferences: latest().bundle,
+                weights: WeightsBody {
+                    inferers: [("allo1aaa".to_owned(), "0.5".to_owned())].into(),
+                    ..WeightsBody::default()
+                },
+                confidence_intervals: vec![IntervalBody {
+                    label_name: "y".to_owned(),
+                    percentiles: vec!["50".to_owned()],
+                    values: vec!["12.5".to_owned()],
+                }],
+                has_outliers,
+                closed_at: String::new(),
+            };
+            text_of(&latest(), Some(&without_outliers(details)), &BTreeMap::new())
+        };
+        assert!(body(false).contains("p50 12.5") && body(false).ends_with("0.5"));
+        assert!(!body(true).contains("p50") && body(true).ends_with('-'));
     }
 
     #[test]

@@ -178,9 +178,12 @@ pub(crate) fn widest_interval(body: &LatestBody, label: &str) -> Option<(f64, f6
 }
 
 impl State {
-    /// Returns the weights and confidence intervals, if they belong to `bundle`.
+    /// Returns the weights and confidence intervals, if they belong to `bundle`. A bundle without
+    /// outliers has others.
     pub(crate) fn confidence_of(&self, bundle: &Bundle) -> Option<&LatestBody> {
-        self.confidence.as_deref().filter(|known| known.network_inferences.nonce == bundle.nonce)
+        let known = self.confidence.as_deref()?;
+        let is_other = self.is_resistant && known.has_outliers;
+        (known.network_inferences.nonce == bundle.nonce && !is_other).then_some(known)
     }
 
     /// Returns the poll interval.
@@ -391,6 +394,11 @@ mod confidence_tests {
         assert_eq!(weights, [Some(0.75), None]);
         assert_eq!(widest_interval(&body, "y"), Some((95.0, 9.0, 12.0)));
         assert_eq!(widest_interval(&body, "z"), None);
+        let bundle = body.network_inferences.clone();
+        let mut state = State { confidence: Some(Box::new(body)), ..State::default() };
+        assert!(state.confidence_of(&bundle).is_some());
+        state.is_resistant = true;
+        assert_eq!(state.confidence_of(&bundle), None, "the bundle without outliers has others");
     }
 }
 

@@ -176,7 +176,7 @@ impl State {
             influence: combined.zip(without).map(|(combined, without)| combined - without),
             weight: confidence
                 .and_then(|confidence| state::weight_of(confidence, worker))
-                .or(known.and_then(|known| known.weight)),
+                .or(known.filter(|_| !self.is_resistant).and_then(|known| known.weight)),
             without,
             alone: one_in(bundle, worker, role, label),
             rank,
