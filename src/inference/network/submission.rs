@@ -234,8 +234,16 @@ fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
     if label.trim().is_empty() && topic.is_single() {
         return Ok(SINGLE_LABEL.to_owned());
     }
-    let canonical = canonical_label(label, topic.labeling).ok_or_else(unknown)?;
-    if topic.labels.contains(&canonical) { Ok(canonical) } else { Err(unknown()) }
+    match canonical_label(label, topic.labeling) {
+        Some(canonical) if topic.labels.contains(&canonical) => Ok(canonical),
+        // A value without a label came as this label.
+        Some(canonical) if canonical == SINGLE_LABEL => Err(PayloadError(format!(
+            "a single value does not fit topic {}, expected values by label: {}",
+            topic.id,
+            topic.labels.join(", ")
+        ))),
+        _ => Err(unknown()),
+    }
 }
 
 /// Parses a decimal number of limited length and size.

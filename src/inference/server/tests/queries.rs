@@ -471,10 +471,14 @@ async fn check_labels_served(labels: &[&str]) {
     let topic = "3".parse().unwrap();
     fixture.inference.open_epoch(topic, 1).await.unwrap();
     let path = "/api/v1/topics/3/submissions";
-    for (value, label) in [(json!({"value": "1"}), "y"), (json!({"values": {"upp": "1"}}), "upp")] {
-        let refused = fixture.put("POST", path, &value).await;
-        let message = format!("unknown label `{label}`, expected up, down, flat");
-        Fixture::check(refused, 400, 3, &message);
+    for (value, message) in [
+        (
+            json!({"value": "1"}),
+            "a single value does not fit topic 3, expected values by label: up, down, flat",
+        ),
+        (json!({"values": {"upp": "1"}}), "unknown label `upp`, expected up, down, flat"),
+    ] {
+        Fixture::check(fixture.put("POST", path, &value).await, 400, 3, message);
     }
     for (model, values) in
         [("a", json!({"Down": "0.7", "flat": "0"})), ("b", json!({"down": "0.5", "up": "0.5"}))]
