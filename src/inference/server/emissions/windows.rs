@@ -76,8 +76,7 @@ async fn active_topics_at_block(params: Params) -> Answer<ActiveTopics> {
 }
 
 async fn next_churning_block(params: Params) -> Result<String> {
-    let Standing { topic, progress, height } = Standing::read(&params).await?;
-    Ok(epoch::next_nonce(topic.timing, progress.last_nonce, height).to_string())
+    Ok(Standing::read(&params).await?.next_nonce().unwrap_or_default().to_string())
 }
 
 async fn is_open(params: Params) -> Result<bool> {
@@ -113,8 +112,9 @@ async fn open_reputer_windows(params: Params) -> Result<NonceList<ReputerNonce>>
 }
 
 async fn worker_window_status(params: Params) -> Answer<WindowStatus> {
-    let Standing { topic, progress, height } = Standing::read(&params).await?;
-    let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
+    let standing = Standing::read(&params).await?;
+    let next = standing.next_nonce();
+    let Standing { topic, progress, height } = standing;
     let open = progress.open.last().copied();
     let current = open.or(progress.last_nonce).unwrap_or_default();
     let last = |nonce| epoch::close_height(topic.timing, nonce).saturating_sub(1);
@@ -125,8 +125,8 @@ async fn worker_window_status(params: Params) -> Answer<WindowStatus> {
         current_nonce_block_height: current.to_string(),
         window_start_block: current.to_string(),
         window_end_block: if current == 0 { 0 } else { last(current) }.to_string(),
-        next_window_start_block: next.to_string(),
-        next_window_end_block: last(next).to_string(),
+        next_window_start_block: next.unwrap_or_default().to_string(),
+        next_window_end_block: next.map_or(0, last).to_string(),
         is_registered: address.as_ref().is_some_and(|name| {
             Role::ALL.iter().any(|role| learned.experience[*role].contains_key(name))
         }),
@@ -136,15 +136,12 @@ async fn worker_window_status(params: Params) -> Answer<WindowStatus> {
 }
 
 async fn reputer_window_status(params: Params) -> Answer<WindowStatus> {
-    let Standing { topic, progress, height } = Standing::read(&params).await?;
+    let standing = Standing::read(&params).await?;
+    let next = standing.progress.unlearned.get(1).copied().or_else(|| standing.next_nonce());
+    let Standing { topic, progress, height } = standing;
     let current = progress.unlearned.first().copied();
-    let next = progress
-        .unlearned
-        .get(1)
-        .copied()
-        .unwrap_or_else(|| epoch::next_nonce(topic.timing, progress.last_nonce, height));
-    let (start, end) = current.map_or((0, 0), |nonce| reputers(topic.timing, nonce));
-    let (next_start, next_end) = reputers(topic.timing, next);
+    let window = |nonce: Option<_>| nonce.map_or((0, 0), |nonce| reputers(topic.timing, nonce));
+    let ((start, end), (next_start, next_end)) = (window(current), window(next));
     let address = read_address(&params)?;
     let reputer = addresses::of_reputer(&topic.source.dataset);
     Ok(Json(WindowStatus {
@@ -193,6 +190,13 @@ impl Standing {
         let (topic, inference) = (params.topic()?, &params.service.inference);
         let progress = inference.progress(topic.id).await?;
         Ok(Self { topic, progress, height: inference.chain().height() })
+    }
+
+    /// Returns the height at which the next epoch opens, or `None` if the topic is paused.
+    fn next_nonce(&self) -> Option<BlockHeight> {
+        let Self { topic, progress, height } = self;
+        let next = || epoch::next_nonce(topic.timing, progress.last_nonce, *height);
+        topic.is_active.then(next)
     }
 }
 

@@ -372,6 +372,14 @@ async fn topic_can_be_changed_only_with_the_key_that_created_it() {
     assert_eq!(paused, [json!(false), json!(false), json!(true)]);
     let (_, active) = fixture.get("/emissions/v10/is_topic_active/3").await;
     assert_eq!(active, json!({"is_active": false}));
+    let (_, next) = fixture.get("/emissions/v10/next_churning_block_by_topic_id/3").await;
+    assert_eq!(next, json!({"block_height": "0"}), "no epoch opens");
+    for of in ["worker", "reputer"] {
+        let (_, window) =
+            fixture.get(&format!("/emissions/v10/{of}_submission_window_status/3")).await;
+        let next = [&window["next_window_start_block"], &window["next_window_end_block"]];
+        assert_eq!(next, ["0", "0"], "{window}");
+    }
     let others = fixture.put("PUT", "/api/v1/topics/1/active", &rest).await;
     let built_in = "topic 1 is built in and cannot be changed; start the service without --demo to \
                     omit it";
