@@ -55,7 +55,8 @@ struct StreamReader {
 /// The latest bundle is sent first, then each new bundle. The name of an event is `bundle`, its id is
 /// the nonce, and its data is the bundle in the format of `v10` with all arrays. With `Last-Event-ID`,
 /// the bundles since that event are sent first, at most 100. Slow clients skip bundles. A comment every
-/// 15 seconds keeps the connection alive. The stream ends when the key is revoked or renewed.
+/// 15 seconds keeps the connection alive. The stream ends when the key is revoked or renewed, or the
+/// topic is deleted.
 #[utoipa::path(get, path = paths::TOPIC_STREAM, operation_id = "stream", tag = "network",
     params(("Last-Event-ID" = Option<String>, Header,
         description = "Id of the last received event.")),
@@ -135,14 +136,15 @@ fn event(bundles: &Bundles) -> Option<Pieces> {
 }
 
 impl StreamReader {
-    /// Returns the next event or comment, or `None` if the key is no longer valid or the service stops.
+    /// Returns the next event or comment, or `None` if the key is no longer valid, the topic is deleted,
+    /// or the service stops.
     async fn next(&mut self) -> Option<Pieces> {
         let event = self.wait().await?;
         self.key.is_valid().await.then_some(event)
     }
 
     /// Waits for the next event. Returns a comment after 15 seconds without an event, and `None` when
-    /// the service stops.
+    /// the topic is deleted or the service stops.
     async fn wait(&mut self) -> Option<Pieces> {
         loop {
             if let Some(nonce) = self.missed.pop_front() {
@@ -165,8 +167,10 @@ impl StreamReader {
                 changed = self.news.changed() => changed.ok()?,
             }
             // The topic has no bundle yet, or the store failed. Waits for the next change.
-            let Ok(bundles) = self.service.inference.recent_bundle(self.topic).await else {
-                continue;
+            let bundles = match self.service.inference.recent_bundle(self.topic).await {
+                Ok(bundles) => bundles,
+                Err(InferenceError::UnknownTopic(_)) => return None,
+                Err(_) => continue,
             };
             let nonce = bundles.bundle.nonce;
             if self.seen.is_some_and(|seen| nonce <= seen) {

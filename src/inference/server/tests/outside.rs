@@ -116,6 +116,18 @@ async fn stream_sends_the_newest_bundle_and_then_each_new_bundle() {
     Fixture::check((status, body), 404, 5, "topic 9 not found");
 }
 
+#[tokio::test]
+async fn stream_ends_once_its_topic_is_deleted() {
+    let fixture = Fixture::new().await;
+    assert_eq!(create(&fixture, &json!({})).await.0, 200);
+    let response = fixture.respond("/api/v1/topics/3/stream", &fixture.key).await;
+    let mut stream = response.into_body().into_data_stream();
+    let key = [("x-api-key", fixture.key.reveal())];
+    let deleted = fixture.request("DELETE", "/api/v1/topics/3", &key, String::new()).await;
+    assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
+    assert!(stream.next().await.is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn stream_ends_once_its_key_is_revoked_or_renewed() {
     let fixture = Fixture::new().await;
