@@ -492,8 +492,12 @@ async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
     let failure = format!("dataset {name} cannot be checked");
     let (id, columns) = match in_time(&failure, rows.describe(name, source.dataset_id)).await? {
         Described::Missing { others } => {
+            let what = match source.dataset_id {
+                Some(id) => format!("dataset_id {id}"),
+                None => format!("dataset {name}"),
+            };
             return Err(ApiError::invalid(format!(
-                "dataset {name} does not exist, or is not readable by this service; {}",
+                "{what} does not exist, or is not readable by this service; {}",
                 listing("readable datasets:", &others)
             )));
         }

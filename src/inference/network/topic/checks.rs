@@ -61,7 +61,9 @@ impl Topic {
         } else if !is_direction && self.labels.len() != 1 {
             "the value of a column can be the ground truth of only one label".to_owned()
         } else if horizon < Duration::from_secs(1) || horizon > DAY * HORIZON_DAYS_MAX {
-            format!("horizon is not between 1 second and {HORIZON_DAYS_MAX} days")
+            format!(
+                "horizon_seconds is missing, or not between 1 second and {HORIZON_DAYS_MAX} days"
+            )
         } else {
             return None;
         })
@@ -82,7 +84,7 @@ impl Topic {
         };
         let (what, _) = texts.into_iter().find(|(_, text)| text.is_some_and(is_invalid))?;
         Some(format!(
-            "{what} is empty, longer than {STRING_BYTES_MAX} bytes, or has control or invisible \
+            "{what} is missing, empty, longer than {STRING_BYTES_MAX} bytes, or has control or invisible \
              characters"
         ))
     }

@@ -73,6 +73,9 @@ pub fn topic(
     };
     // The default tolerates only rounding errors.
     let tolerance = number!(settings.unity_tolerance, 1e-6);
+    if tolerance > 0.0 && settings.unity_tolerance.is_some() && !settings.require_unity {
+        return Err(SettingError { what: "unity_tolerance", want: "require_unity, too" });
+    }
     let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_MIN);
     let loss_method = settings.loss_method.as_deref();
     let loss_method = word("loss_method", LOSS_METHODS, loss_method, LossMethod::Mse)?;
@@ -183,7 +186,14 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
 fn labels(settings: &TopicSettings, labeling: Labeling) -> Result<Vec<String>, SettingError> {
     let labels = &settings.label_whitelist;
     if !labeling.is_multi {
-        return Ok(vec![SINGLE_LABEL.to_owned()]);
+        return match labels.as_slice() {
+            [] => Ok(vec![SINGLE_LABEL.to_owned()]),
+            [label] if label == SINGLE_LABEL => Ok(labels.clone()),
+            _ => Err(SettingError {
+                what: "label_whitelist",
+                want: "no labels for a single output, or output_arity multi",
+            }),
+        };
     }
     if labels.is_empty() && settings.direction_threshold.is_some() {
         return Ok(DIRECTIONS.map(str::to_owned).to_vec());
@@ -385,6 +395,8 @@ mod tests {
             (r#"{"min_experienced":0}"#, "min_experienced"),
             (r#"{"worker_whitelist":["me"]}"#, "worker_whitelist"),
             (r#"{"output_arity":"multi","label_whitelist":["größe"]}"#, "label_whitelist"),
+            (r#"{"label_whitelist":["a","b"]}"#, "label_whitelist"),
+            (r#"{"unity_tolerance":"0.1"}"#, "unity_tolerance"),
         ] {
             assert_eq!(check(settings).unwrap_err().what, what);
         }

@@ -33,7 +33,7 @@ async fn batch_creates_a_topic_for_each_of_its_settings() {
 #[tokio::test]
 async fn batch_with_a_refused_topic_creates_no_topic() {
     let fixture = Fixture::new().await;
-    let late = "400d: invalid topic settings: horizon is not between 1 second and 366 days";
+    let late = "400d: invalid topic settings: horizon_seconds is missing, or not between 1 second and 366 days";
     let missing = "dataset nowhere does not exist, or is not readable by this service; readable \
                    datasets: machine_cpu";
     for (refused, message) in [

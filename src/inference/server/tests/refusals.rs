@@ -13,6 +13,10 @@ async fn invalid_source_is_rejected_with_the_existing_names() {
             "dataset nowhere does not exist, or is not readable by this service; readable datasets: machine_cpu",
         ),
         (
+            json!({"dataset": "nowhere", "dataset_id": 999}),
+            "dataset_id 999 does not exist, or is not readable by this service; readable datasets: machine_cpu",
+        ),
+        (
             json!({"column": "open"}),
             "dataset machine_cpu has no column open; numeric columns: load_percent, close",
         ),
@@ -23,7 +27,7 @@ async fn invalid_source_is_rejected_with_the_existing_names() {
         ),
         (
             json!({"horizon_seconds": 0}),
-            "invalid topic settings: horizon is not between 1 second and 366 days",
+            "invalid topic settings: horizon_seconds is missing, or not between 1 second and 366 days",
         ),
         (
             json!({"epoch_length": 5, "worker_submission_window": 2}),
