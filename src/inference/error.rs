@@ -100,6 +100,14 @@ pub enum InferenceError {
         /// Earliest epoch that can be learned from again, or `None` if there is none.
         earliest: Option<BlockHeight>,
     },
+    /// All epochs that can be learned from again are before `from`.
+    #[error("no epoch since nonce {from} can be relearned; the latest is {latest}")]
+    NothingSince {
+        /// Requested first epoch to learn from again.
+        from: BlockHeight,
+        /// Latest epoch that can be learned from again.
+        latest: BlockHeight,
+    },
     /// The network learned from another epoch of the topic at the same time.
     #[error("another epoch of the topic was learned from at the same time; retry")]
     Relearning,

@@ -164,7 +164,8 @@ fn relearned_text(topic: TopicId, relearned: &RelearnedBody) -> String {
             format!("; {epochs} kept the earlier ground truth, which the dataset lacks now")
         }
     };
-    format!("learned from {epochs} of topic {topic} again, {n_changed} of which changed{kept}")
+    let changed = format!("{n_changed} with another ground truth");
+    format!("learned from {epochs} of topic {topic} again, {changed}{kept}")
 }
 
 /// Parses a horizon. Returns it with its text.

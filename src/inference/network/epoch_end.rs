@@ -35,8 +35,9 @@ impl Inference {
     /// stored input are omitted.
     ///
     /// # Errors
-    /// [`InferenceError::TooFarBack`] if the learned state before `from` is no longer stored. Otherwise
-    /// as [`Self::history`].
+    /// [`InferenceError::TooFarBack`] if the learned state before `from` is no longer stored, or
+    /// [`InferenceError::NothingSince`] if all finished epochs are before `from`. Otherwise as
+    /// [`Self::history`].
     pub async fn inputs_since(
         &self,
         topic: TopicId,
@@ -81,9 +82,14 @@ impl Inference {
 }
 
 fn relearnable(store: &Store, topic: TopicId, from: BlockHeight) -> Result<Relearnable> {
-    match store.relearnable(topic, from)? {
-        Some(found) => Ok(found),
-        None => Err(InferenceError::TooFarBack { from, earliest: store.relearnable_from(topic)? }),
+    let Some(found) = store.relearnable(topic, from)? else {
+        return Err(InferenceError::TooFarBack { from, earliest: store.relearnable_from(topic)? });
+    };
+    match found.lessons.last() {
+        Some(last) if last.nonce < from => {
+            Err(InferenceError::NothingSince { from, latest: last.nonce })
+        }
+        _ => Ok(found),
     }
 }
 

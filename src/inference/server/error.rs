@@ -180,6 +180,7 @@ impl From<InferenceError> for ApiError {
             InferenceError::UnknownTopic(_) | InferenceError::NoBundle(_) => code::NOT_FOUND,
             InferenceError::NotOpen(_)
             | InferenceError::AmbiguousActor { .. }
+            | InferenceError::NothingSince { .. }
             | InferenceError::Payload(_)
             | InferenceError::Topic(_)
             | InferenceError::Fixed { .. }

@@ -279,6 +279,9 @@ async fn relearned_topic_equals_a_topic_with_correct_rows() {
     assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 0, "n_kept": 0})));
     let all = wrong.put("POST", path, &json!({"from_nonce": 0})).await;
     assert_eq!(all, (200, json!({"n_epochs": 3, "n_changed": 0, "n_kept": 0})));
+    let later = wrong.put("POST", path, &json!({"from_nonce": 99_999})).await;
+    let message = "no epoch since nonce 99999 can be relearned; the latest is 25";
+    Fixture::check(later, 400, 3, message);
     let others = wrong.put("POST", "/api/v1/topics/1/relearn", &json!({"from_nonce": 1})).await;
     assert_eq!(others.0, 403);
 }
