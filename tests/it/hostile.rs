@@ -163,6 +163,7 @@ fn commands(home: &Home) -> Vec<Vec<String>> {
         "inference topics list",
         "inference topics list --json",
         "inference topics create TOPIC",
+        "inference topics settings 1",
         "inference topics update 1 TOPIC",
         "inference topics pause 1",
         "inference topics resume 1",

@@ -45,7 +45,10 @@ pub(crate) enum TopicsCommand {
         #[command(flatten)]
         service: ServiceFlags,
     },
-    /// Replace all settings of a topic that your key created
+    /// Print all settings of a topic, in the form of a file for `update`
+    Settings(TopicFlags),
+    /// Replace all settings of a topic that your key created; a setting that the file lacks gets its
+    /// default
     Update {
         #[command(flatten)]
         topic: TopicFlags,
@@ -115,6 +118,11 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
             let batch = TopicBatch { topics: horizons.iter().map(at).collect() };
             let created = service.service().await?.create_topics(&batch).await;
             print(&created.context("cannot create the topics")?)
+        }
+        TopicsCommand::Settings(topic) => {
+            let (topic, service) = topic.connect().await?;
+            let settings = service.topic_settings(topic).await;
+            print(&settings.with_context(|| format!("cannot read the settings of topic {topic}"))?)
         }
         TopicsCommand::Update { topic, file } => {
             let settings = settings(&file)?;
