@@ -73,16 +73,21 @@ fn body(
             None => bail!("several values without labels, expected LABEL=VALUE for each"),
         }
     }
-    let expected = |text: &String| {
-        let pair = text.split_once('=').map(|(who, loss)| (who.to_owned(), decimal(loss)));
-        pair.with_context(|| format!("invalid --forecast {text}, expected ADDRESS=LOSS"))
-    };
+    let mut expected = BTreeMap::new();
+    for text in forecast {
+        let (inferer, loss) = text
+            .split_once('=')
+            .with_context(|| format!("invalid --forecast {text}, expected ADDRESS=LOSS"))?;
+        if expected.insert(inferer.to_owned(), decimal(loss)).is_some() {
+            bail!("inferer {inferer} has more than one --forecast");
+        }
+    }
     Ok(SubmissionBody {
         nonce: nonce.map(|nonce| Decimal(nonce.to_string())),
         model,
         value,
         values: labeled,
-        forecast: forecast.iter().map(expected).collect::<Result<_, _>>()?,
+        forecast: expected,
         dry_run: false,
     })
 }
@@ -106,5 +111,7 @@ mod tests {
         check(&["1", "2"], None);
         check(&["up=1", "up=2"], None);
         assert!(body(None, None, &[], &["allo1a".to_owned()]).is_err());
+        let twice = ["allo1a=1", "allo1a=2"].map(str::to_owned);
+        assert!(body(None, None, &[], &twice).is_err());
     }
 }

@@ -52,11 +52,13 @@ pub(super) async fn post(params: Params, request: Request) -> Result<Json<Accept
     let (service, holder) = (params.service, params.holder);
     let inference = &service.inference;
     let is_name = |name: &String| {
-        (1..=MODEL_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(is_unprintable)
+        (1..=MODEL_CHARS_MAX).contains(&name.chars().count())
+            && !name.chars().any(is_unprintable)
+            && name.trim() == name
     };
     if body.model.as_ref().is_some_and(|model| !is_name(model)) {
         return Err(ApiError::invalid(format!(
-            "model must have 1 to {MODEL_CHARS_MAX} printable characters"
+            "model must have 1 to {MODEL_CHARS_MAX} printable characters, and no spaces at its ends"
         )));
     }
     let nonce = match &body.nonce {
