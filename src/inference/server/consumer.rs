@@ -127,9 +127,11 @@ pub(super) async fn price(params: Params) -> Result<Json<Envelope<Body>>, Consum
     let timeframe = params.text("timeframe")?;
     let prices = &params.service.consumers.prices;
     let topic = *prices.get(&format!("{asset}/{timeframe}")).ok_or_else(|| {
+        if prices.is_empty() {
+            return ApiError::not_found("service has no prices, start it with --price");
+        }
         let known: Vec<&str> = prices.keys().map(String::as_str).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        ApiError::not_found(format!("unknown price, use one of: {known}"))
+        ApiError::not_found(format!("unknown price, use one of: {}", known.join(", ")))
     })?;
     Ok(signed(&params.service, &chain, topic).await?)
 }
