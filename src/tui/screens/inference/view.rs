@@ -339,6 +339,9 @@ fn draw_epoch(row: Rect, buf: &mut Buffer, topic: &TopicSummary, scene: Scene<'_
     let Some(x) = row.width.checked_sub(BAR + 1) else { return };
     let bar = Rect { x: row.x + x, width: BAR + 1, ..row };
     let is_open = topic.close_height.is_some();
+    if topic.is_paused && !is_open {
+        return;
+    }
     let style = if is_open { scene.theme.info } else { scene.theme.focus };
     // Thick bars of adjacent rows would touch, so the gauge is a thin line.
     LineGauge::default()
@@ -456,13 +459,19 @@ pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     ]);
     let body = scene.draw_pane(area, buf, Pane::Losses, "Cumulative loss", info);
     let epochs = state.leaderboard.iter().flat_map(|board| &board.epochs);
+    let has_baseline = epochs.clone().any(|epoch| epoch.uninformed.is_some());
     let mut lines: [Vec<Point>; 3] = Default::default();
     let mut sums = [0.0; 3];
     for epoch in epochs {
         let time = epoch.opened_at.parse::<Timestamp>().ok();
-        let (Some(uninformed), Some(time)) = (epoch.uninformed, time) else { continue };
-        let losses = [epoch.combined, epoch.naive, uninformed];
+        let Some(time) = time else { continue };
+        // All lines cover the same epochs. Without any baseline, two lines remain.
+        if has_baseline && epoch.uninformed.is_none() {
+            continue;
+        }
+        let losses = [Some(epoch.combined), Some(epoch.naive), epoch.uninformed];
         for ((line, sum), loss) in lines.iter_mut().zip(&mut sums).zip(losses) {
+            let Some(loss) = loss else { continue };
             *sum += loss;
             line.push(Point { time, value: *sum });
         }
@@ -491,7 +500,8 @@ fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scen
     ];
     for (name, other) in [("naive", naive), ("uninformed", uninformed)] {
         let percent = (combined / other - 1.0) * 100.0;
-        if !percent.is_finite() {
+        // A share of a negative loss has no meaning.
+        if combined < 0.0 || other <= 0.0 || !percent.is_finite() {
             continue;
         }
         let style = if percent < 0.0 { theme.up } else { theme.down };
@@ -513,7 +523,7 @@ fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scen
 /// Formats a loss with four decimals, or two from 10 on. A text of more than `width` characters is
 /// replaced by a compact one.
 pub(super) fn loss_text(loss: f64, width: usize) -> String {
-    let text = format::fixed(loss, if loss.abs() < 10.0 { 4 } else { 2 });
+    let text = format::telling(loss, if loss.abs() < 10.0 { 4 } else { 2 }, format::fixed);
     if text.chars().count() <= width { text } else { format::compact(loss) }
 }
 

@@ -331,12 +331,12 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     if let Some(height) = state.height(now).filter(|_| away.is_none()) {
         parts.push(format!("height {}", format::count(height)).into());
         let blocks_to = |end: u64| format::counted(end.saturating_sub(height), "block");
-        match state.topic().map(|topic| (topic.close_height, topic.next_epoch_height)) {
-            Some((Some(close), _)) if close <= height => parts.push("closing".into()),
-            Some((Some(close), _)) => parts.push(format!("closes in {}", blocks_to(close)).into()),
-            Some((None, next)) => parts.push(format!("next epoch in {}", blocks_to(next)).into()),
-            None => {}
-        }
+        parts.extend(state.topic().map(|topic| match topic.close_height {
+            Some(close) if close <= height => "closing".into(),
+            Some(close) => format!("closes in {}", blocks_to(close)).into(),
+            None if topic.is_paused => Span::styled("topic is paused", theme.warn),
+            None => format!("next epoch in {}", blocks_to(topic.next_epoch_height)).into(),
+        }));
     }
     let note = state.latest.value().map(|_| state.latest.note(now));
     let style = if state.latest.failure().is_some() { theme.warn } else { Style::default() };
@@ -419,9 +419,13 @@ fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     Some(Figure::new("weighted range", range, scene.theme.text, remark))
 }
 
-/// Returns the figure of the change of the combined value over the last eleven epochs.
+/// Returns the figure of the change of the combined value over the last eleven epochs. The values of
+/// past epochs include outliers.
 fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let (state, label) = (scene.state, scene.state.label());
+    if state.is_resistant {
+        return None;
+    }
     let of = |epoch: &Epoch| Some((epoch.time, *epoch.combined.get(label)?));
     let mut known = state.past()?.epochs().rev().filter_map(of).take(11);
     let (newest_at, newest) = known.next()?;

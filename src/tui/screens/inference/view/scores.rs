@@ -53,6 +53,8 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
 fn draw_scores(area: Rect, buf: &mut Buffer, scored: &RankedActor, scene: Scene<'_>) {
     let percent = |share: Option<f64>| or_none(share, |share| format!("{:.0} %", share * 100.0));
     let signed = |value| format!("{} %", format::signed(value, 2));
+    // The scores of an actor without a rank cover all its epochs.
+    let n_epochs = if scored.rank.is_some() { scored.n_counted_epochs } else { scored.n_epochs };
     let facts = [
         ("mean loss", four_digits(scored.mean_loss)),
         ("median", four_digits(scored.median_loss)),
@@ -60,7 +62,7 @@ fn draw_scores(area: Rect, buf: &mut Buffer, scored: &RankedActor, scene: Scene<
         ("contributes", or_none(scored.contribution, signed)),
         ("direction", percent(scored.directional_accuracy)),
         ("correlation", or_none(scored.correlation, |value| format::fixed(value, 2))),
-        ("counted", format::counted(scored.n_counted_epochs, "epoch")),
+        ("counted", format::counted(n_epochs, "epoch")),
         ("missed", format::counted(scored.missed_epochs, "epoch")),
     ];
     let calibration = scored.calibration.as_ref();

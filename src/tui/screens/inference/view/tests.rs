@@ -228,6 +228,42 @@ fn topic_with_a_single_output_is_drawn_at_three_sizes() {
 }
 
 #[test]
+fn losses_are_shown_without_an_uninformed_baseline() {
+    let shown = |change: fn(&mut EpochLosses)| {
+        let mut state = opened(1);
+        state.inference.pane = Pane::Losses;
+        let mut board = leaderboard(1);
+        board.epochs.iter_mut().for_each(change);
+        let event = InferenceEvent::Leaderboard { topic: id(1), result: Ok(board) };
+        state.inference.on(event, now());
+        text(&state, 160, 43)
+    };
+    let shown_without = shown(|epoch| epoch.uninformed = None);
+    let means = "mean of 100 epochs";
+    assert!(
+        shown_without.contains(means) && shown_without.contains("-8.0 % vs naive"),
+        "{shown_without}"
+    );
+    assert!(!shown_without.contains("vs uninformed"), "{shown_without}");
+    let negative = shown(|epoch| (epoch.combined, epoch.naive) = (-2.0, -1.0));
+    assert!(!negative.contains("% vs"), "{negative}");
+    let tiny = shown(|epoch| epoch.combined = 1.3e-5);
+    assert!(tiny.contains("◆ 1.3e-5"), "{tiny}");
+}
+
+#[test]
+fn paused_topic_has_no_next_epoch() {
+    let mut state = opened(1);
+    let mut paused = topic(1, "processor load in a minute", &["y"]);
+    (paused.is_paused, paused.open_nonce, paused.close_height) = (true, None, None);
+    let list = TopicList { block_height: 4_812_377, block_time_ms: 5_000, topics: vec![paused] };
+    state.inference.on(InferenceEvent::Topics(Ok(list)), now());
+    let shown = text(&state, 160, 43);
+    assert!(shown.contains("topic is paused") && !shown.contains("next epoch"), "{shown}");
+    assert!(!shown.contains("━━"), "no epoch is in progress: {shown}");
+}
+
+#[test]
 fn loading_empty_stale_and_failed_screens_are_drawn() {
     let failure = |status| Failure {
         what: "list the topics".to_owned(),

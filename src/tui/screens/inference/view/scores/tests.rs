@@ -78,6 +78,20 @@ fn selected_actor_has_its_scores_in_place_of_the_losses() {
 }
 
 #[test]
+fn scores_of_an_unranked_actor_count_all_its_epochs() {
+    let mut state = opened_with_actor(1);
+    let actor = state.inference.actor.clone().unwrap();
+    let mut board = scores(1, actor.as_str());
+    for actor in &mut board.actors {
+        (actor.rank, actor.n_epochs, actor.n_counted_epochs) = (None, 42, 7);
+    }
+    let event = InferenceEvent::Actor { topic: id(1), actor, result: Ok(board) };
+    state.inference.on(event, now());
+    let shown = text_of(&state);
+    assert!(shown.contains("counted 42 epochs"), "{shown}");
+}
+
+#[test]
 fn missing_scores_are_explained() {
     let mut state = opened(1);
     state.inference.pane = Pane::Scores;
