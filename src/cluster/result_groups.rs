@@ -19,8 +19,8 @@ pub struct ResultGroup {
 
 /// Groups equal outcomes, the most frequent first.
 ///
-/// Outcomes are equal if stdout, stderr, their hashes and the exit code are. Groups of the same size are ordered by
-/// their smallest peer id, so that the order depends on the outcomes only.
+/// Outcomes are equal if stdout, stderr, their hashes and the exit code are. Groups of the same size are
+/// ordered by their smallest peer id, so that the order depends on the outcomes only.
 pub fn group(outcomes: impl IntoIterator<Item = (PeerId, Outcome)>) -> Vec<ResultGroup> {
     let mut peers_by_outcome: BTreeMap<Outcome, Vec<PeerId>> = BTreeMap::new();
     let mut n_outcomes = 0_u32;
