@@ -137,7 +137,7 @@ impl ClientError {
             Self::Token => "correct the token",
             Self::Prepare(_) => "check the certificates of this machine",
             Self::Reach { .. } => "check that the service runs and that the address is right",
-            Self::Lost { .. } => "the request may have taken effect: check before trying again",
+            Self::Lost { .. } => "check that the service runs, and whether it handled the request",
             Self::TimedOut { .. } => "try again, or request less data",
             Self::Limited { .. } => "wait, then try again",
             Self::Refused { status: 401 | 403, .. } => "check the API key and its tags",

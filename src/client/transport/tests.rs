@@ -124,7 +124,7 @@ async fn connection_that_is_closed_before_the_response_is_lost() {
     assert!(matches!(error, ClientError::Lost { .. }), "{error:?}");
     let text = error.to_string();
     assert!(text.starts_with(&format!("lost the connection to {address}: ")), "{text}");
-    assert!(error.next_step().contains("may have taken effect"));
+    assert!(error.next_step().contains("whether it handled the request"));
 }
 
 #[tokio::test]
