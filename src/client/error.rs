@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use model::escape::escape_line;
+use task::causes::chain;
+
 /// A failed call to a service. The error contains no secrets, since it includes neither the headers nor
 /// the body of the request.
 #[derive(Debug, thiserror::Error)]
@@ -152,11 +155,24 @@ impl ClientError {
         }
     }
 
-    /// Creates an error for a response that does not have the expected form `what`.
+    /// Creates an error for a response that does not have the expected form `what`. The text of `source`
+    /// can quote the response, so it is escaped.
     pub(crate) fn shape(
         what: &'static str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self::Shape { what, source: source.into() }
+        let source = chain(source.into().as_ref());
+        Self::Shape { what, source: escape_line(&source).into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_about_the_form_of_a_response_escapes_what_it_quotes() {
+        let error = chain(&ClientError::shape("a topic", "unknown field `a\nb`"));
+        assert_eq!(error, r"response is not a topic: unknown field `a\nb`");
     }
 }
