@@ -6,6 +6,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
+use db::postgres::fault::Rejection;
 use task::causes::chain;
 use tracing::{error, warn};
 use web::extract::BodyError;
@@ -118,7 +119,10 @@ impl IntoResponse for ApiError {
         if let Self::Accounts(AccountsError::Unreachable(_)) = &self {
             warn!(cause = chain(&self), "accounts cannot be reached");
         }
-        let mut response = if let Some(status) = self.public_status() {
+        let mut response = if let Some(rejection) = Rejection::of(&self) {
+            error!(cause = chain(&self), "database rejected a request about accounts");
+            refusal(StatusCode::SERVICE_UNAVAILABLE, rejection.text())
+        } else if let Some(status) = self.public_status() {
             refusal(status, &self.to_string())
         } else {
             error!(cause = chain(&self), "request about accounts failed");
