@@ -62,6 +62,8 @@ async fn workers_per_key_and_epoch_are_limited() {
     for model in ["a", "b", "c"] {
         assert_eq!(fixture.put("POST", path, &submit(model)).await.0, 200);
     }
+    let message = "model must have 1 to 64 printable characters, and no spaces at its ends";
+    Fixture::check(fixture.put("POST", path, &submit(" a")).await, 400, 3, message);
     let message = "epoch 1 is full: maximum of 3 workers per account reached";
     Fixture::check(fixture.put("POST", path, &submit("d")).await, 409, 10, message);
     assert_eq!(fixture.put("POST", path, &submit("c")).await.0, 200, "already stored");
