@@ -83,7 +83,7 @@ pub struct Execution {
     pub message: String,
     /// Distinct results, the most frequent first.
     pub groups: Vec<ResultGroup>,
-    /// Nodes that returned a result, were canceled, or failed and were not replaced, ordered by id.
+    /// Nodes that returned a result, or failed and were not replaced, ordered by id.
     pub peers: Vec<PeerId>,
     /// Details of the run on each node, without the output, which is in `groups`.
     pub runs: BTreeMap<PeerId, NodeResult>,
@@ -354,7 +354,6 @@ impl Head {
             info!(request = request_id, expected, have = actual, "threshold condition not met");
         }
         let taking_part = gathered.answers.keys().chain(gathered.failed.keys());
-        let taking_part = taking_part.chain(&gathered.canceled);
         let mut peers: Vec<PeerId> = taking_part.cloned().collect();
         peers.sort();
         let mut runs = gathered.answers;

@@ -3,7 +3,7 @@
 //! [`Track`] records the progress of an execution for readers and sends it to followers of the head's
 //! events.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -356,18 +356,12 @@ impl Track {
         self.finish("canceled", execution)
     }
 
-    fn finish(&self, state: &str, mut execution: Execution) -> Arc<Execution> {
+    fn finish(&self, state: &str, execution: Execution) -> Arc<Execution> {
+        let execution = Arc::new(execution);
         // The history is locked before the result is set. Otherwise, another execution could evict
         // this entry before its bytes are added, and the total would remain too high.
         let mut history = self.executions.history.lock();
         let mut progress = self.entry.progress.lock();
-        if execution.peers.is_empty() {
-            // The execution was canceled, or no worker was found.
-            let parts = progress.body.peers.iter().filter(|part| part.state != "replaced");
-            let ids: BTreeSet<PeerId> = parts.filter_map(|it| it.peer_id.parse().ok()).collect();
-            execution.peers = ids.into_iter().collect();
-        }
-        let execution = Arc::new(execution);
         state.clone_into(&mut progress.body.state);
         progress.body.elapsed_ms = millis(self.elapsed());
         progress.body.code = Some(execution.code.as_str().to_owned());

@@ -44,8 +44,6 @@ pub(super) struct Gathered {
     pub(super) failed: BTreeMap<PeerId, Failure>,
     /// Workers that failed and were replaced by a spare.
     pub(super) replaced: BTreeMap<PeerId, Failure>,
-    /// Workers whose run was canceled since the quorum was reached.
-    pub(super) canceled: BTreeSet<PeerId>,
     /// Reasons of workers that refused to fill a vacant seat.
     pub(super) refused: BTreeMap<PeerId, String>,
 }
@@ -113,7 +111,6 @@ pub(super) async fn gather(
             () = sleep_until(deadline.min(look_at)) => work.look(Instant::now()).await,
         }
         if work.has_quorum() {
-            work.gathered.canceled = work.open.keys().cloned().collect();
             break;
         }
     }

@@ -217,10 +217,7 @@ async fn quorum_of_equal_results_ends_the_execution() {
         timeout(WITHIN, cluster.execute(request)).await.expect("the third worker is not awaited");
     assert_eq!(answer["code"], "200", "{answer}");
     assert_eq!(answer["results"][0]["peers"], texts(&cluster.ids()));
-    let mut all = cluster.ids();
-    all.push(silent.clone());
-    all.sort();
-    assert_eq!(answer["cluster"]["peers"], texts(&all), "the third may have run the function");
+    assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()), "the third has not responded");
     let execution = known(&cluster, &answer["request_id"]).await;
     let parts = execution["peers"].as_array().unwrap();
     let part = parts.iter().find(|part| part["peer_id"] == silent.as_str()).unwrap();
@@ -278,7 +275,6 @@ async fn deleting_an_execution_cancels_it_on_its_worker() {
     assert_eq!((status, &answer["code"]), (200, &json!("499")), "{answer}");
     assert_eq!(deleted["state"], "canceled", "{deleted}");
     assert_eq!(answer["message"], "the execution was canceled");
-    assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()));
     idle(&cluster).await;
     assert_eq!(known(&cluster, &answer["request_id"]).await["state"], "canceled");
     let (status, _) = send(address, "DELETE /api/v1/executions/unknown", "", "").await;
