@@ -46,7 +46,7 @@ impl Selector {
     /// Returns true if `pair` is an attribute `NAME=VALUE` that a selector can name.
     #[must_use]
     pub fn can_name(pair: &str) -> bool {
-        let is_same = |selector: Self| selector.to_string() == pair;
+        let is_same = |selector: Self| selector.0.len() == 1 && selector.to_string() == pair;
         pair.contains('=') && !pair.contains("!=") && pair.parse().is_ok_and(is_same)
     }
 

@@ -193,8 +193,7 @@ pub struct ExecuteResponse {
     /// UUID of the request.
     #[serde(default)]
     pub request_id: String,
-    /// Reason for a failure. If the code is `"200"`, names the nodes without a result, and is omitted if
-    /// there are none.
+    /// Reason for a failure. If the code is `"200"`, names the nodes that failed. Omitted otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Distinct results, most frequent first.
@@ -237,7 +236,8 @@ pub struct Outcome {
     #[serde(default)]
     pub exit_code: i32,
     /// Extension: SHA-256 of the bytes of standard output in hexadecimal. Omitted if the bytes are UTF-8.
-    /// Otherwise `stdout` is not exact, since U+FFFD replaces the invalid bytes.
+    /// Otherwise `stdout` is not exact, since U+FFFD replaces the invalid bytes. Nodes of b7s do not send
+    /// it, so their output is not grouped with the same bytes of other nodes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdout_sha256: String,
     /// Extension: the same for standard error.

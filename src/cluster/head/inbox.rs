@@ -108,6 +108,11 @@ impl Inboxes {
 
 impl OpenInbox {
     fn put(&self, reply: Reply) {
+        // Progress must not displace results.
+        let is_progress = matches!(reply.kind, ReplyKind::Sending);
+        if is_progress && self.replies.capacity() < self.replies.max_capacity() / 2 {
+            return;
+        }
         if self.replies.try_send(reply).is_err() {
             warn!("dropped a reply: too many are waiting for one execution");
         }

@@ -93,7 +93,7 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
         head,
         group: group.clone(),
         bodies: Bodies::new(),
-        results: Results::new(),
+        results: Results::new(group.clone()),
     });
     let router = wrap(router, move |request, next| auth::check(&options, request, next));
     let options =
@@ -144,9 +144,13 @@ pub fn metrics_router(
 
 /// Returns a response with status 200 and JSON followed by a line feed, as existing heads do.
 fn respond(body: &impl Serialize) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], encode(body)).into_response()
+}
+
+fn encode(body: &impl Serialize) -> Vec<u8> {
     let mut bytes = crate::message::json(body);
     bytes.push(b'\n');
-    ([(header::CONTENT_TYPE, "application/json")], bytes).into_response()
+    bytes
 }
 
 /// Reports that the head serves.

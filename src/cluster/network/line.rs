@@ -36,8 +36,8 @@ pub(super) const START_BYTES: usize = 1024;
 /// Size of the read buffer.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Size of a part of a frame whose arrival is reported. It is so large that a peer cannot hold up a
-/// request for long with a few bytes at a time.
+/// Size of a part of a frame whose arrival is reported. Smaller parts would let a peer delay a request
+/// with few bytes.
 const PART_BYTES: usize = 256 * 1024;
 
 /// Maximum size of the frames that are copied into one buffer before they are written.

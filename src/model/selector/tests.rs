@@ -37,7 +37,9 @@ fn attributes_with_spaces_in_the_name_or_operators_cannot_be_named() {
     for pair in ["zone=a", "gpu=NVIDIA A100", "x=ü", "empty="] {
         assert!(Selector::can_name(pair), "{pair}");
     }
-    for pair in ["x y=ü", "zone", "a!=b", "cpu=Intel(R)", "a=b=c", "zone in (a)", "=a", "!a"] {
+    for pair in
+        ["x y=ü", "zone", "a!=b", "cpu=Intel(R)", "a=b=c", "zone in (a)", "=a", "!a", "x=a,b"]
+    {
         assert!(!Selector::can_name(pair), "{pair}");
     }
 }

@@ -41,7 +41,8 @@ pub(super) async fn execute(
     let order = Order::read(&request).map_err(|errors| RestError::invalid(&errors))?;
     if !prefers_async && request.config.is_async != Some(true) {
         let execution = rest.head.execute(&client, order).await?;
-        return respond_with(&rest, &execution).await;
+        let memory = rest.results.reserve_or_exceed(n_output_bytes(&execution)).await;
+        return Ok(memory.respond(response(&execution)).await);
     }
     let request_id = rest.head.execute_soon(&client, order)?;
     let location = paths::EXECUTION.replace("{id}", &request_id);
@@ -68,15 +69,13 @@ pub(super) async fn result(
         return Err(RestError::MISSING_ID);
     }
     match rest.head.executions().find(&id) {
-        Some(ExecutionStatus::Ended(execution)) => respond_with(&rest, &execution).await,
+        Some(ExecutionStatus::Ended(execution)) => {
+            let memory = rest.results.reserve(n_output_bytes(&execution)).await?;
+            Ok(memory.respond(response(&execution)).await)
+        }
         Some(ExecutionStatus::InProgress) => Ok(respond(&in_progress(id))),
         None => Err(RestError::UNKNOWN_RESULT),
     }
-}
-
-async fn respond_with(rest: &Rest, execution: &Execution) -> Result<Response, RestError> {
-    let memory = rest.results.reserve(n_output_bytes(execution)).await?;
-    Ok(memory.respond(response(execution)).await)
 }
 
 /// Returns the client that a request is counted for.
