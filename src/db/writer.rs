@@ -85,13 +85,14 @@ struct Worker {
     /// Error of later writes, set once the thread notices that a newer version of the program has
     /// upgraded the file.
     upgraded: Arc<OnceLock<FileError>>,
-    /// Lock that keeps out other processes. It is released after the connection was closed.
+    /// Lock that keeps out other processes. The last field, so that it is released after `connection` is
+    /// closed.
     _in_use: Lock,
 }
 
 impl<E: WriteError> Writer<E> {
-    /// Starts the thread, which owns `connection` and, until it has closed the connection, `in_use`. This
-    /// must be a connection to a file with the tables of `schema`.
+    /// Starts the thread, which owns `connection`, a connection to a file with the tables of `schema`. The
+    /// thread releases `in_use` after it has closed the connection.
     ///
     /// # Errors
     /// An I/O error if the thread cannot be started.

@@ -69,8 +69,8 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     sqlite::backup::backup(path, to)
 }
 
-/// Moves the data in SQLite's write-ahead log of the store at `path` to its file, so that the file alone is
-/// the store. Waits a moment for a store that is being closed.
+/// Moves the data in SQLite's write-ahead log of the store at `path` to its file, so that the file
+/// contains the whole store. Waits a moment for a store that is being closed.
 ///
 /// # Errors
 /// [`AdminError::Store`] if the store is in use or cannot be written.

@@ -573,6 +573,7 @@ impl dyn Store {
         let mut read = PageRead::raw(Span::ALL, Order::Descending, limit);
         let page = loop {
             match self.page(dataset, &read) {
+                // The condition ensures that each round begins later, so that the loop ends.
                 Err(StoreError::Archive { month, .. })
                     if month.next().start() > read.span.first =>
                 {

@@ -115,7 +115,6 @@ fn copy_all(
     printed?;
     let CopyOutcome { n_copied, failed } =
         copied.with_context(|| format!("cannot copy {from} to {to}"))?;
-    closed?;
     let fail = |FailedCopy { id, name, error }| {
         let name = escape_line(&name);
         anyhow::Error::new(error).context(format!("cannot copy dataset {id} ({name}) to {to}"))
@@ -127,7 +126,8 @@ fn copy_all(
         bail!("no dataset in {from} has number or name {}", chosen.join(" or "));
     }
     tell(&format!("copied {}, each equal to its source", counted(n_copied, "dataset")));
-    last.map_or(Ok(()), Err)
+    last.map_or(Ok(()), Err)?;
+    closed.with_context(|| format!("all rows are copied, but keep {to}-wal with {to}"))
 }
 
 /// Formats a copied dataset as a line: `2  btcusd  40.5 k rows  3.1 k buckets  equal`.

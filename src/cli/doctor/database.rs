@@ -98,13 +98,15 @@ fn evaluate(what: &str, seen: ServerSeen) -> Finding {
         );
     }
     if seen.is_read_only {
-        return wrong(
-            "accepts no writes, since default_transaction_read_only is on",
-            "turn it off: ALTER DATABASE name RESET default_transaction_read_only, or for the role or server",
+        return Finding::warning(
+            what,
+            format!("{version}, accepts no writes, since transaction_read_only is on, {tables}"),
+            "turn off default_transaction_read_only, or start the service with --read-only",
         );
     }
     if let Some(lacking) = seen.lacking {
-        return wrong(&format!("user lacks privileges: {lacking}"), GRANT);
+        let seen = format!("{version}, user lacks privileges: {lacking}");
+        return Finding::warning(what, seen, GRANT);
     }
     let (room, next) = count_services(n_connections);
     let seen = format!("{version}, {tables}; {room}");
@@ -151,7 +153,9 @@ pub(super) async fn check_other_tables(url: &DatabaseUrl) -> Vec<Finding> {
             Ok(SchemaSeen::Format(format)) if format == schema.version => {
                 Some(match schema.check_privileges(&mut connection).await {
                     Ok(()) => Finding::ok(what, format!("of format {format}")),
-                    Err(error) => Finding::failed(what, &PostgresError::from(error), GRANT),
+                    Err(error) => {
+                        Finding::warning(what, PostgresError::from(error).to_string(), GRANT)
+                    }
                 })
             }
             Ok(SchemaSeen::Format(format)) => {

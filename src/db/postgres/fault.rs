@@ -185,7 +185,7 @@ fn database_error<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e sqlx::E
     })
 }
 
-/// Reason why a server rejects writes until its operator corrects it. The rejected write had no effect.
+/// Reason why a server rejects a statement until its operator corrects it. The statement had no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
     /// The database or its server is read-only.
@@ -217,8 +217,8 @@ impl Rejection {
                 "the service's database is read-only: nothing was stored; retry once it accepts writes"
             }
             Self::Privilege => {
-                "the service's user lacks a privilege in its database: nothing was stored; its operator \
-                 can find it with `triptych doctor --store`"
+                "the service's user lacks a privilege in its database; its operator can find it with \
+                 `triptych doctor --store`"
             }
         }
     }

@@ -160,7 +160,7 @@ impl Schema {
         let names: Vec<String> = names.map(|name| format!("'{}.{name}'", self.name)).collect();
         let look = format!(
             "SELECT string_agg(lacking, '; ' ORDER BY lacking) FROM (
-                 SELECT privilege || ' on ' || string_agg(name, ', ') AS lacking
+                 SELECT privilege || ' on ' || string_agg(name, ', ' ORDER BY name) AS lacking
                  FROM unnest(ARRAY[{}]) AS name,
                      unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
                  WHERE NOT has_table_privilege(name, privilege) GROUP BY privilege) AS found",

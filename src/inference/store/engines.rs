@@ -175,8 +175,8 @@ impl From<sqlx::Error> for StoreError {
 /// SQLite file that one process can use at a time.
 #[derive(Debug)]
 pub(super) struct StoreFile {
-    /// Closed before the writer, since the last connection can only remove the write-ahead log if it
-    /// writes.
+    /// Dropped before `writer`: the last connection that is closed removes the write-ahead log, which only
+    /// a writing connection can.
     reader: Mutex<Connection>,
     writer: Writer<StoreError>,
     files: Arc<DatabaseFiles>,

@@ -206,8 +206,8 @@ impl Archive {
         Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
     }
 
-    /// Returns the number of rows of a month without opening its file, or `None` if the record does not
-    /// tell it. Thus an unreadable month does not affect a page of later rows.
+    /// Returns the number of rows of a month without opening its file, so that an unreadable month does
+    /// not affect a page of later rows. Returns `None` if the record does not contain the number.
     fn count_recorded(
         &self,
         dataset: DatasetId,
@@ -215,12 +215,12 @@ impl Archive {
         month: &ArchivedMonth,
     ) -> Result<Option<PageOfRows>> {
         let PageRead { span, order, .. } = *read;
-        let is_whole = span.overlap(month.file.rows) == month.file.rows;
-        let page = self.store.page(dataset, &PageRead::raw(span, order, 1))?;
-        if !is_whole || !month.cuts.is_empty() || !page.rows.is_empty() {
+        if span.overlap(month.file.rows) != month.file.rows || !month.cuts.is_empty() {
             return Ok(None);
         }
-        Ok(Some(PageOfRows { count: Some(month.file.n_rows), ..page }))
+        let page = self.store.page(dataset, &PageRead::raw(span, order, 1))?;
+        let has_rows = !page.rows.is_empty();
+        Ok((!has_rows).then(|| PageOfRows { count: Some(month.file.n_rows), ..page }))
     }
 
     /// Reads the rows of a month that `rest` requests. Each step reads one page of the file and merges it

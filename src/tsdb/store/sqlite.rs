@@ -68,8 +68,8 @@ type Writer = db::writer::Writer<StoreError>;
 /// The embedded store.
 #[derive(Debug)]
 pub struct SqliteStore {
-    /// Closed before the writer, since the last connection can only remove the write-ahead log if it
-    /// writes.
+    /// Dropped before `writer`: the last connection that is closed removes the write-ahead log, which only
+    /// a writing connection can.
     readers: Readers,
     writer: Arc<Writer>,
     /// Handle of the maintenance thread. Dropping it stops the thread.

@@ -51,8 +51,8 @@ fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
     reading().map_err(|source| AdminError::store(path, source))
 }
 
-/// Moves the data in the write-ahead log of the store at `path` to its file, so that the file alone is the
-/// store. Waits for a store that was just dropped.
+/// Moves the data in the write-ahead log of the store at `path` to its file, so that the file
+/// contains the whole store. Waits for a store that was just dropped.
 pub(crate) fn remove_log(path: &Path) -> Result<()> {
     let _in_use = use_store(path)?;
     let connection = tables::SCHEMA.open(path)?;
