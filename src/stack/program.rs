@@ -165,9 +165,7 @@ impl Program {
             }
         }
         if n_dropped > 0 {
-            (self.tell)(
-                "the program printed more than one line for a request, the rest is dropped",
-            );
+            (self.tell)("dropped output that the program printed without a request");
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ pub struct Next(Arc<Route>);
 impl Next {
     /// Runs the inner service on `request`.
     pub async fn run(self, request: Request) -> Response {
-        // A route is always ready, so that it can be called at once.
+        // A route is always ready, so `poll_ready` is not needed.
         let Ok(response) = Route::clone(&self.0).call(request).await;
         response
     }

@@ -30,9 +30,9 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// Programs on this machine are exempt.
 const NETWORK_PART: usize = 4;
 
-/// Interval of a timer without an effect. Without a timer that expires before the time limits of
-/// requests, tokio would interrupt its waiting thread for each of these limits, which costs a tenth of
-/// the time of a small request.
+/// Interval of a timer without an effect. A new timer wakes a thread of tokio if it expires before all
+/// others. This timer expires before the time limits of requests, so these wake no thread, which saves a
+/// twentieth of the time of a small request.
 const TIMER_EVERY: Duration = Duration::from_secs(10);
 
 /// Error for an address on which the service cannot listen. The text contains the reason and a remedy.
@@ -138,7 +138,7 @@ async fn serve_connections(
     app: ConnectionApp,
 ) {
     let mut connections = JoinSet::new();
-    let mut soon = interval(TIMER_EVERY);
+    let mut early_timer = interval(TIMER_EVERY);
     loop {
         select! {
             (stream, peer) = listener.take() => {
@@ -152,7 +152,7 @@ async fn serve_connections(
             }
             // Removes a closed connection from the set. This branch is disabled while the set is empty.
             Some(_) = connections.join_next() => {}
-            _ = soon.tick() => {}
+            _ = early_timer.tick() => {}
             () = app.group.stopped() => break,
         }
     }

@@ -45,7 +45,8 @@ pub(crate) enum TopicsCommand {
         #[command(flatten)]
         service: ServiceFlags,
     },
-    /// Print all settings of a topic, in the form of a file for `update`
+    /// Print all settings of a topic, in the form of a file for `update`. With an operator's key they
+    /// contain the environment variables of the topic's predictor, which can be secret
     Settings(TopicFlags),
     /// Replace all settings of a topic that your key created; a setting that the file lacks gets its
     /// default

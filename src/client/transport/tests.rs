@@ -114,13 +114,13 @@ async fn unreachable_address_is_an_error_with_cause() {
 async fn connection_that_is_closed_before_the_response_is_lost() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let closing = tokio::spawn(async move {
+    let closing = async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 1000]).await.unwrap();
-    });
+    };
     let transport = Transport::new(&address, None).unwrap();
-    let error = transport.post("/").bytes().await.unwrap_err();
-    closing.await.unwrap();
+    let (response, ()) = tokio::join!(transport.post("/").bytes(), closing);
+    let error = response.unwrap_err();
     assert!(matches!(error, ClientError::Lost { .. }), "{error:?}");
     let text = error.to_string();
     assert!(text.starts_with(&format!("lost the connection to {address}: ")), "{text}");
