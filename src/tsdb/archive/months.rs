@@ -220,7 +220,7 @@ impl Archive {
         }
         let page = self.store.page(dataset, &PageRead::raw(span, order, 1))?;
         let has_rows = !page.rows.is_empty();
-        Ok((!has_rows).then(|| PageOfRows { count: Some(month.file.n_rows), ..page }))
+        Ok((!has_rows).then_some(PageOfRows { count: Some(month.file.n_rows), ..page }))
     }
 
     /// Reads the rows of a month that `rest` requests. Each step reads one page of the file and merges it
