@@ -95,6 +95,15 @@ impl Execution {
         Self { code, request_id, message, groups, peers, runs }
     }
 
+    /// Returns the size of the distinct outputs.
+    fn n_output_bytes(&self) -> usize {
+        let outcomes = self.groups.iter().map(|group| &group.outcome);
+        outcomes
+            .flat_map(|it| [&it.stdout, &it.stderr, &it.stdout_sha256, &it.stderr_sha256])
+            .map(String::len)
+            .sum()
+    }
+
     /// Returns the outcome of a request that was not started.
     fn rejected(code: Code, message: String) -> Self {
         Self::failed(code, String::new(), message)

@@ -199,10 +199,9 @@ impl History {
             && n_in_progress < self.order.len()
         {
             let Some(id) = self.order.pop_front() else { return };
-            let ended = self
-                .by_id
-                .get(&id)
-                .and_then(|entry| entry.progress.lock().result.as_deref().map(n_output_bytes));
+            let ended = self.by_id.get(&id).and_then(|entry| {
+                entry.progress.lock().result.as_deref().map(Execution::n_output_bytes)
+            });
             if let Some(n_bytes) = ended {
                 self.by_id.remove(&id);
                 self.n_bytes = self.n_bytes.saturating_sub(n_bytes);
@@ -368,7 +367,7 @@ impl Track {
         progress.body.message.clone_from(&execution.message);
         progress.result = Some(Arc::clone(&execution));
         drop(progress);
-        history.n_bytes += n_output_bytes(&execution);
+        history.n_bytes += execution.n_output_bytes();
         history.evict();
         execution
     }
@@ -419,15 +418,6 @@ impl Drop for Track {
 
 pub(super) fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1_000_000.0).round() / 1000.0
-}
-
-/// Returns the size of the distinct outputs of an execution.
-pub(super) fn n_output_bytes(execution: &Execution) -> usize {
-    let outcomes = execution.groups.iter().map(|group| &group.outcome);
-    outcomes
-        .flat_map(|it| [&it.stdout, &it.stderr, &it.stdout_sha256, &it.stderr_sha256])
-        .map(String::len)
-        .sum()
 }
 
 /// Number of events that are buffered for slow readers. It is enough for ten executions on fifty nodes.

@@ -84,9 +84,12 @@ impl Head {
         let cid = function.cid.clone();
         let id = FunctionId::parse_any(&cid).ok().filter(|id| !id.is_cid());
         let known = id.and_then(|id| self.0.context.functions.get(id));
-        let done = known.map_or_else(String::new, |known| {
-            let id = known.id;
-            format!("already installed as {id}, unchanged: to install it again, evict and remove it first")
+        let message_if_known = known.map_or_else(String::new, |function| {
+            format!(
+                "already installed as {}, so its address was not read: to install it again, evict and \
+                 remove it first",
+                function.id
+            )
         });
         let mut own = Some(self.fetch_and_announce(function, topic.to_owned(), permit));
         let mut reasons = Vec::new();
@@ -95,7 +98,7 @@ impl Head {
                 got = async { own.as_mut()?.await.ok() }, if own.is_some() => {
                     own = None;
                     match got {
-                        Some(Ok(_)) => return Ok(outcome(&Code::OK, done)),
+                        Some(Ok(_)) => return Ok(outcome(&Code::OK, message_if_known)),
                         Some(Err(error)) => reasons.push(format!("the head: {}", chain(&error))),
                         None => reasons.push("the head is stopping".to_owned()),
                     }
@@ -106,7 +109,7 @@ impl Head {
                         continue;
                     }
                     if answer.code == Code::ACCEPTED {
-                        return Ok(outcome(&Code::OK, done));
+                        return Ok(outcome(&Code::OK, message_if_known));
                     }
                     reasons.push(format!("{peer} refused: {}", shorten_reason(&answer.message)));
                 }

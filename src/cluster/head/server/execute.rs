@@ -12,7 +12,6 @@ use web::address::{AddressSource, Network};
 use wire::functions::{ClusterBody, ExecuteRequest, ExecuteResponse, ResultRequest};
 use wire::paths;
 
-use super::super::executions::n_output_bytes;
 use super::super::order::Order;
 use super::super::{Client, Execution, ExecutionStatus};
 use super::error::{RestError, accepted};
@@ -41,7 +40,7 @@ pub(super) async fn execute(
     let order = Order::read(&request).map_err(|errors| RestError::invalid(&errors))?;
     if !prefers_async && request.config.is_async != Some(true) {
         let execution = rest.head.execute(&client, order).await?;
-        let memory = rest.results.reserve_or_exceed(n_output_bytes(&execution)).await;
+        let memory = rest.results.reserve_or_exceed(execution.n_output_bytes()).await;
         return Ok(memory.respond(response(&execution)).await);
     }
     let request_id = rest.head.execute_soon(&client, order)?;
@@ -70,7 +69,7 @@ pub(super) async fn result(
     }
     match rest.head.executions().find(&id) {
         Some(ExecutionStatus::Ended(execution)) => {
-            let memory = rest.results.reserve(n_output_bytes(&execution)).await?;
+            let memory = rest.results.reserve(execution.n_output_bytes()).await?;
             Ok(memory.respond(response(&execution)).await)
         }
         Some(ExecutionStatus::InProgress) => Ok(respond(&in_progress(id))),

@@ -18,7 +18,7 @@ use web::extract;
 use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse};
 use wire::paths;
 
-use super::super::executions::{EventReader, n_output_bytes};
+use super::super::executions::EventReader;
 use super::super::{ExecutionStatus, Head};
 use super::error::RestError;
 use super::execute::client;
@@ -51,7 +51,7 @@ pub(super) async fn execution(
 ) -> Result<Response, RestError> {
     let executions = rest.head.executions();
     let n_bytes = match executions.find(&id) {
-        Some(ExecutionStatus::Ended(execution)) => n_output_bytes(&execution),
+        Some(ExecutionStatus::Ended(execution)) => execution.n_output_bytes(),
         _ => 0,
     };
     let memory = rest.results.reserve(n_bytes).await?;
