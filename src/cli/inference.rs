@@ -211,7 +211,7 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Formats a loss or a score: with six decimals, or as a power of ten if its digits would not be seen.
+/// Formats a loss or a score: with six decimals, or as a power of ten below 0.001 and from a billion.
 fn figure(value: f64) -> String {
     // Adding 0 removes the sign of -0.
     let value = value + 0.0;

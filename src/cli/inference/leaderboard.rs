@@ -48,7 +48,7 @@ pub(crate) async fn run(command: LeaderboardCommand) -> anyhow::Result<()> {
 
 fn text(board: &Leaderboard) -> String {
     if board.epochs.is_empty() {
-        return "no epoch of the period has losses: no epoch closed with values, its ground truth is \
+        return "no epoch of the period has losses: no epoch closed with values, the ground truth is \
                 pending, or the topic's loss was changed"
             .to_owned();
     }
