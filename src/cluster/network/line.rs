@@ -118,7 +118,7 @@ impl Frames {
         self.next_in_parts(&|| ()).await
     }
 
-    /// Like [`Self::next`]. Calls `note_part` whenever [`PART_BYTES`] of a frame have arrived.
+    /// Like [`Self::next`]. Calls `note_part` whenever a large part of a frame has arrived.
     pub async fn next_in_parts(&mut self, note_part: &(dyn Fn() + Sync)) -> Option<Incoming> {
         let memory = (self.bytes_max, self.share.as_mut());
         let read = read(&mut self.stream, memory, &mut self.to_skip, note_part).await;
