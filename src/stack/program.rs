@@ -41,8 +41,8 @@ const EXIT_NO_COMMAND: [i32; 2] = [126, 127];
 /// hold standard error open.
 const ERRORS_WITHIN: Duration = Duration::from_millis(500);
 
-/// Wait for output that the program printed after its last response. The output is already in the pipe,
-/// so the wait is only that for the runtime to notice it.
+/// Maximum wait until tokio reports output that the program printed before a request. Output that is
+/// printed later still counts as the response.
 const LEFTOVER_WITHIN: Duration = Duration::from_millis(10);
 
 /// A running program.
