@@ -213,18 +213,18 @@ impl Head {
             |(_, peer): &(PeerId, Peer)| peer.is_connected && peer.topics.contains(GENERAL_TOPIC);
         let workers = self.0.context.peers.list().into_iter().filter(is_worker);
         let workers = workers.map(|(id, _)| id).filter(|id| self.0.context.peers.is_worker(id));
-        let failed = |peer: PeerId, why: &str| (peer, EvictedBody::failed(why));
         let (mut pending, mut reported) = (BTreeSet::new(), BTreeMap::new());
         for peer in workers {
             let access = self.0.registry.access(&peer);
-            let why = access.reason().filter(|_| access != Access::Cordoned);
-            if let Some(why) = why {
-                reported.extend([failed(peer, &format!("is {why}"))]);
-            } else if self.0.context.peers.speaks(&peer, OFFER_PROTOCOL) {
-                pending.insert(peer);
-            } else {
-                reported.extend([failed(peer, "is a b7s node, which does not evict")]);
-            }
+            let why = match access.reason() {
+                Some(why) if access != Access::Cordoned => format!("is {why}"),
+                _ if self.0.context.peers.speaks(&peer, OFFER_PROTOCOL) => {
+                    pending.insert(peer);
+                    continue;
+                }
+                _ => "is a b7s node, which does not evict".to_owned(),
+            };
+            reported.insert(peer, EvictedBody::failed(&why));
         }
         // Removing ten thousand functions from a slow disk takes most of this time.
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -250,7 +250,8 @@ impl Head {
                 () = sleep_until(deadline) => break,
             }
         }
-        reported.extend(pending.into_iter().map(|peer| failed(peer, "did not report in time")));
+        let silent = || EvictedBody::failed("did not report in time");
+        reported.extend(pending.into_iter().map(|peer| (peer, silent())));
         let nodes = reported.into_iter();
         let nodes = nodes.map(|(peer, body)| EvictedBody { peer_id: peer.to_string(), ..body });
         EvictResponse { nodes: nodes.collect() }
