@@ -98,7 +98,7 @@ enum Command {
     Doctor(doctor::DoctorCommand),
     /// Print a completion script for a shell
     Completions {
-        /// The shell
+        /// Shell that will read the script
         shell: clap_complete::Shell,
     },
     /// Print the manual pages of all commands for man, or a guide as text

@@ -85,7 +85,7 @@ pub struct GateOptions {
 /// Treatment of clients on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loopback {
-    /// Limits apply.
+    /// The limits apply to them as to any other client.
     Limited,
     /// Limits do not apply.
     Unlimited,
@@ -148,7 +148,7 @@ pub enum Refusal {
 /// Request extension with the key of an admitted request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admitted {
-    /// The key.
+    /// Key of the request, checked at the start of the request.
     pub key: Verified,
     pub(crate) hash: KeyHash,
 }

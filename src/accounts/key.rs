@@ -25,7 +25,7 @@ pub struct KeyRecord {
     pub name: String,
     /// First characters of the key. `None` if the key was created before these characters were stored.
     pub prefix: Option<String>,
-    /// Creation time.
+    /// Time at which the key was created.
     pub created_at: Timestamp,
     /// Time of the last use, or `None` if the key was never used. A use is stored up to half a minute
     /// later.

@@ -37,15 +37,15 @@ pub enum NotifyError {
     /// The command could not be started.
     #[error("cannot start {program}")]
     Start {
-        /// The program.
+        /// Name of the program that was to be started.
         program: String,
-        /// The cause.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The command failed or exceeded the time limit.
     #[error("{program} {outcome}")]
     Command {
-        /// The program.
+        /// Name of the program that was started.
         program: String,
         /// Exit status or the time limit, as text.
         outcome: String,
@@ -85,7 +85,7 @@ struct Webhook {
 /// Body of a request to the webhook: an alert and its time.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Message<'a> {
-    /// The alert.
+    /// Alert that the message describes.
     #[serde(flatten)]
     pub alert: &'a Alert,
     /// Time of the alert in RFC 3339.

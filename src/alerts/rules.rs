@@ -28,9 +28,9 @@ pub struct Rules {
 /// A rule with its name and its condition. The rule fires while the condition holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// Unique name.
+    /// Name of the rule, unique in its file.
     pub name: String,
-    /// The condition.
+    /// Condition under which the rule fires.
     pub condition: Condition,
 }
 
@@ -71,7 +71,7 @@ pub enum Condition {
     },
     /// An actor has missed consecutive epochs: `topic`, `actor`, `misses`.
     Missed {
-        /// The topic.
+        /// Topic in which the actor submits.
         topic: TopicId,
         /// Name or address of the actor.
         actor: String,
@@ -80,7 +80,7 @@ pub enum Condition {
     },
     /// The weight of an actor in the combined value is low: `topic`, `actor`, `weight_below`.
     Weight {
-        /// The topic.
+        /// Topic in which the actor submits.
         topic: TopicId,
         /// Name or address of the actor.
         actor: String,
@@ -89,7 +89,7 @@ pub enum Condition {
     },
     /// The rank of an actor on the leaderboard is bad: `topic`, `actor`, `rank_worse_than`.
     Rank {
-        /// The topic.
+        /// Topic in which the actor submits.
         topic: TopicId,
         /// Name or address of the actor.
         actor: String,
@@ -98,9 +98,9 @@ pub enum Condition {
     },
     /// A service has not responded for some time: `service`, `down_for`.
     Down {
-        /// The service.
+        /// Service that must respond.
         service: Service,
-        /// Minimum duration.
+        /// Minimum time without a response.
         down_for: Duration,
     },
     /// The workers of an execution disagree: `service = "head"`, `agreement_below`.
@@ -166,9 +166,9 @@ pub enum Direction {
 pub enum Service {
     /// Head of a cluster.
     Head,
-    /// Dataset service.
+    /// Service for rows of datasets.
     Datasets,
-    /// Inference service.
+    /// Service for topics and their epochs.
     Inference,
 }
 

@@ -43,7 +43,7 @@ pub enum Fact {
     },
     /// A bundle of a topic was completed.
     Epoch {
-        /// The topic.
+        /// Topic to which the epoch belongs.
         topic: TopicId,
         /// Block at which the epoch opened.
         nonce: u64,
@@ -52,7 +52,7 @@ pub enum Fact {
     },
     /// Epochs of a topic closed without a bundle, so all actors missed them.
     NoBundle {
-        /// The topic.
+        /// Topic to which the epochs belong.
         topic: TopicId,
         /// Block at which the latest of these epochs opened.
         nonce: u64,
@@ -61,14 +61,14 @@ pub enum Fact {
     },
     /// Actors of a topic with their ranks, as far as they have ranks.
     Ranks {
-        /// The topic.
+        /// Topic on whose leaderboard the actors are.
         topic: TopicId,
         /// Address, name and rank of each actor.
         ranks: Vec<(String, Option<String>, Option<u64>)>,
     },
     /// A service has responded, or has failed for the reason `failure`.
     Health {
-        /// The service.
+        /// Service that was asked for its health.
         service: Service,
         /// Reason of the failure. `None` if the service has responded.
         failure: Option<String>,

@@ -52,9 +52,9 @@ const RANKED_EPOCHS: u32 = 100;
 pub struct Clients {
     /// Head of a cluster.
     pub head: Option<Functions>,
-    /// Dataset service.
+    /// Client for rules on datasets.
     pub datasets: Option<Datasets>,
-    /// Inference service.
+    /// Client for rules on topics.
     pub inference: Option<Inference>,
 }
 
@@ -67,7 +67,7 @@ pub enum WatchError {
     NoService {
         /// Name of the rule.
         rule: String,
-        /// The service.
+        /// Service that the rule needs.
         service: Service,
     },
 }

@@ -61,7 +61,7 @@ pub(crate) struct Profile {
     /// Dataset service, ending in `/api`.
     #[serde(default, deserialize_with = "address")]
     pub(crate) datasets: Option<String>,
-    /// Inference service.
+    /// Address of the inference service.
     #[serde(default, deserialize_with = "address")]
     pub(crate) inference: Option<String>,
 }

@@ -134,7 +134,7 @@ pub(crate) struct KeysFile {
     database: Option<DatabaseUrl>,
 }
 
-/// Output format.
+/// Flags that select the format of the output.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct FormatFlags {
     /// Print one line of JSON

@@ -70,7 +70,7 @@ pub enum Order {
 /// Parameters of a page of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowsQuery {
-    /// The dataset.
+    /// Dataset whose rows are read.
     pub dataset: DatasetId,
     /// Raw rows, or buckets of this length.
     pub resolution: Resolution,
@@ -101,7 +101,7 @@ pub struct NamedRow {
 /// Raw rows or buckets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rows {
-    /// Raw rows.
+    /// Rows as they are stored.
     Raw(Vec<NamedRow>),
     /// Buckets of a resolution other than raw.
     Buckets(Vec<Bucket>),

@@ -63,7 +63,7 @@ pub enum ClientError {
     /// The service refused the request.
     #[error("service responded {status}: {message}")]
     Refused {
-        /// HTTP status.
+        /// HTTP status of the response.
         status: u16,
         /// Message of the service, shortened.
         message: String,
@@ -71,7 +71,7 @@ pub enum ClientError {
     /// The service rejected rows and did not store any.
     #[error("rows were rejected ({status}): {message}")]
     Rows {
-        /// HTTP status.
+        /// HTTP status of the response.
         status: u16,
         /// Message of the service, shortened.
         message: String,
@@ -81,7 +81,7 @@ pub enum ClientError {
     /// The response is too long.
     #[error("response exceeds {limit_bytes} bytes")]
     TooLong {
-        /// Maximum length.
+        /// Maximum length of a response.
         limit_bytes: usize,
     },
     /// The response does not have the expected form.

@@ -25,7 +25,7 @@ use crate::datasets::seen_revisions::SeenRevisions;
 use crate::error::{ClientError, innermost};
 
 /// Time after which an unused connection is closed. The services close unused connections after 30 s,
-/// and a request that is sent at that moment gets no response.
+/// and a request that is sent at the same time gets no response.
 const IDLE_WITHIN: Duration = Duration::from_secs(20);
 
 /// Time limit for connecting. It is enough to retransmit a lost packet.

@@ -53,7 +53,7 @@ pub struct NodeContext {
     pub peers: Peers,
     /// Key that signs a worker's results.
     pub identity: Identity,
-    /// Counters.
+    /// Counters that the node reports.
     pub metrics: Metrics,
     /// Clock for a head's executions.
     pub clock: Clock,

@@ -56,7 +56,7 @@ const ID_BYTES_MAX: usize = 256;
 pub struct Code(Cow<'static, str>);
 
 impl Code {
-    /// Success.
+    /// The request succeeded.
     pub const OK: Self = Self(Cow::Borrowed("200"));
     /// The worker fetches the function and is ready afterwards. Extension.
     pub const PROCESSING: Self = Self(Cow::Borrowed("102"));
@@ -87,7 +87,7 @@ impl Code {
     }
 }
 
-/// A message.
+/// A message between two nodes, in JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "type")]
 #[strum(prefix = "Msg")]
@@ -164,7 +164,7 @@ pub struct RollCall {
 pub struct RollCallResponse {
     /// [`Code::ACCEPTED`], or the reason to refuse.
     pub code: Code,
-    /// Requested function.
+    /// Function that the head looks for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub function_id: String,
     /// Id of the request.
@@ -251,7 +251,7 @@ pub struct NodeResult {
     pub code: Code,
     /// Output and exit code.
     pub result: Outcome,
-    /// Resources used.
+    /// Time and memory that the run used.
     pub usage: Usage,
     /// Hexadecimal signature by which the node confirms the result, the call and the head: see
     /// [`signed_bytes`]. Extension.

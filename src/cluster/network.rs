@@ -101,7 +101,7 @@ pub enum Event {
     Disconnected(PeerId),
     /// A peer identified itself.
     Identified {
-        /// Sender.
+        /// Peer that identified itself.
         peer: PeerId,
         /// Multiaddresses that the peer listens on, each ending in its id.
         addresses: Vec<String>,
@@ -110,21 +110,21 @@ pub enum Event {
     },
     /// A peer answered a ping.
     Pinged {
-        /// The peer.
+        /// Peer that answered the ping.
         peer: PeerId,
         /// Round trip time.
         round_trip: Duration,
     },
     /// A peer joined a topic.
     Joined {
-        /// The peer.
+        /// Peer that joined the topic.
         peer: PeerId,
         /// Name of the topic.
         topic: String,
     },
     /// A peer left a topic.
     Left {
-        /// The peer.
+        /// Peer that left the topic.
         peer: PeerId,
         /// Name of the topic.
         topic: String,
@@ -135,21 +135,21 @@ pub enum Event {
         author: PeerId,
         /// Name of the topic.
         topic: String,
-        /// Unparsed message.
+        /// Content of the message, not parsed yet.
         bytes: Bytes,
     },
     /// A peer sent a message.
     Message {
-        /// Sender.
+        /// Peer that sent the message.
         peer: PeerId,
         /// Protocol of the stream.
         protocol: String,
-        /// Unparsed message.
+        /// Content of the message, not parsed yet.
         bytes: Bytes,
     },
     /// A peer sent a message that exceeds the limit.
     TooLong {
-        /// Sender.
+        /// Peer that sent the message.
         peer: PeerId,
         /// Protocol of the stream.
         protocol: String,
@@ -158,20 +158,20 @@ pub enum Event {
     },
     /// A peer sent a request and waits for the response.
     Question {
-        /// Sender.
+        /// Peer that sent the request.
         peer: PeerId,
-        /// Unparsed request.
+        /// Content of the request, not parsed yet.
         bytes: Bytes,
         /// Receives the response. Dropping this closes the stream without a response.
         answer: oneshot::Sender<Answer>,
     },
     /// A peer opened a line.
     LineOpened {
-        /// The peer.
+        /// Peer that opened the line.
         peer: PeerId,
-        /// Sending end.
+        /// Half of the line that sends frames.
         line: Line,
-        /// Reading end.
+        /// Half of the line that receives frames.
         frames: Frames,
     },
 }

@@ -40,9 +40,9 @@ use crate::{NodeContext, metrics};
 /// Options of a node.
 #[derive(Debug)]
 pub struct NodeOptions {
-    /// Role.
+    /// Role of the node, with its options.
     pub role: RoleOptions,
-    /// Identity.
+    /// Key that identifies the node.
     pub identity: Identity,
     /// Address of the node's network; the unspecified address for every interface.
     pub address: IpAddr,
@@ -122,7 +122,7 @@ pub enum RoleOptions {
         /// Address of the REST API, such as `:8080` or `127.0.0.1:0`.
         rest_api: String,
     },
-    /// Runs functions.
+    /// The node executes functions for heads.
     Worker,
 }
 
@@ -173,7 +173,7 @@ pub enum NodeError {
     Subscribe {
         /// Name of the topic.
         topic: String,
-        /// Cause.
+        /// Error of the subscription.
         source: PublishError,
     },
     /// A head's REST API or a worker's metrics could not be served.
@@ -181,7 +181,7 @@ pub enum NodeError {
     Serve {
         /// Name of the endpoint.
         what: &'static str,
-        /// Cause.
+        /// Reason why the address cannot be used.
         source: BindError,
     },
     /// The certificate of the REST API is not usable.

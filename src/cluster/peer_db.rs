@@ -33,7 +33,6 @@ const ADDRESS_BYTES_MAX: usize = 512;
 /// Name of the file in its directory.
 const FILE: &str = "peers.json";
 
-/// Stored peer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct StoredPeer {
     id: String,

@@ -60,13 +60,13 @@ pub enum WorkProtocol {
 pub struct NodeOffer {
     /// Role; `None` if it is invalid.
     pub role: Option<Role>,
-    /// Subgroups.
+    /// Names of the subgroups to which the node belongs.
     pub subgroups: BTreeSet<String>,
-    /// Functions.
+    /// Ids of the functions that the node has installed.
     pub functions: BTreeSet<FunctionId>,
-    /// Compiled functions.
+    /// Ids of the functions that the node has compiled.
     pub ready: BTreeSet<FunctionId>,
-    /// Declared attributes.
+    /// Attributes that the node declares.
     pub attributes: Attributes,
     /// Number of slots.
     pub n_slots: usize,

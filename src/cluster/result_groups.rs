@@ -9,7 +9,7 @@ use wire::functions::{Outcome, ResultGroupBody};
 /// Peers with an equal outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultGroup {
-    /// Outcome.
+    /// Outcome that all nodes of the group returned.
     pub outcome: Outcome,
     /// Peers, ordered by id.
     pub peers: Vec<PeerId>,

@@ -68,8 +68,8 @@ pub const LIMITS_DEFAULT: Limits = Limits {
 /// have in progress at a head.
 const WAITING_MAX: u32 = 256;
 
-/// Maximum time for which a work order waits for a slot. Heads with a line are told that the order
-/// waits.
+/// Maximum time for which a work order waits for a slot. Heads with a line receive a message that
+/// the order waits.
 const SLOT_WITHIN: Duration = Duration::from_secs(30);
 
 /// Maximum time for which a work order waits for a slot if its head has no line. Such a head cannot
@@ -141,7 +141,7 @@ struct Run<'a> {
     id: FunctionId,
     call: &'a FunctionCall,
     line: Option<&'a Line>,
-    /// True if the head was told that the order waits for a slot.
+    /// True if the head received a message that the order waits for a slot.
     has_waited: bool,
 }
 

@@ -13,11 +13,11 @@ pub enum FunctionsError {
     /// A file could not be read or written.
     #[error("cannot {step} {}", path.display())]
     Files {
-        /// The operation.
+        /// Operation that failed, such as `read`.
         step: &'static str,
         /// File or directory.
         path: PathBuf,
-        /// The cause.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The content is not a WebAssembly module in the binary format.
@@ -84,7 +84,7 @@ pub enum ContentError {
     TooMuch {
         /// Plural noun for the counted items.
         what: &'static str,
-        /// The limit.
+        /// Limit that the content exceeds.
         max: usize,
     },
     /// The path of a file leaves its directory or contains an invalid name.

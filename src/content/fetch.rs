@@ -59,7 +59,7 @@ pub enum FetchError {
     /// No peer and no gateway has the function.
     #[error("{}", describe_nowhere(*id, *n_peers, *n_gateways))]
     Nowhere {
-        /// The function.
+        /// Function that was searched.
         id: FunctionId,
         /// Number of peers that were asked.
         n_peers: usize,
@@ -71,19 +71,19 @@ pub enum FetchError {
         "function {id} is not installed and can only be installed from the address of its manifest"
     )]
     NotInstalled {
-        /// The function.
+        /// Function that was requested.
         id: FunctionId,
     },
     /// The id is a CID of an unsupported kind.
     #[error("unsupported id {id}, expected the CID of a raw or dag-pb block with SHA-256")]
     Unsupported {
-        /// The function.
+        /// Function that was requested.
         id: FunctionId,
     },
     /// The search timed out.
     #[error("search for function {id} timed out")]
     TimedOut {
-        /// The function.
+        /// Function that was searched.
         id: FunctionId,
     },
     /// The function could not be stored.

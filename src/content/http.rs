@@ -71,7 +71,7 @@ pub enum WebError {
     Reach {
         /// Host name or IP address.
         host: String,
-        /// The cause.
+        /// Error of the HTTP client.
         source: reqwest::Error,
     },
     /// The host responded with an error status.
@@ -79,7 +79,7 @@ pub enum WebError {
     Status {
         /// Host name or IP address.
         host: String,
-        /// The status.
+        /// Status of the response.
         status: StatusCode,
     },
     /// The response is too large.
@@ -87,7 +87,7 @@ pub enum WebError {
     TooLong {
         /// Host name or IP address.
         host: String,
-        /// Maximum size.
+        /// Maximum size of a response.
         bytes_max: usize,
     },
     /// The response is slower than the minimum rate.
@@ -113,7 +113,7 @@ pub enum WebError {
 pub(super) struct ReadLimits {
     /// Accepted media type.
     pub(super) accept: &'static str,
-    /// Maximum size.
+    /// Maximum size of a response.
     pub(super) bytes_max: usize,
     /// Time limit for the first bytes. The rest must arrive at the minimum rate.
     pub(super) start_within: Duration,

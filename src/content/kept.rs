@@ -181,7 +181,7 @@ struct Quota {
     order: Order,
 }
 
-/// The index.
+/// Index of the stored functions.
 #[derive(Debug)]
 pub(super) struct Index {
     limits: StoreLimits,

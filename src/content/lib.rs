@@ -128,7 +128,7 @@ pub struct LocalModule {
 /// A function in the form in which it is uploaded to a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upload {
-    /// Description.
+    /// Manifest and content id of the function.
     pub function: Function,
     /// Blocks, as a CAR of version 1.
     pub car: Bytes,

@@ -27,7 +27,7 @@ const UNNAMED: &str = "module.wasm";
 /// Description of a stored function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Content id.
+    /// Content id of the function.
     pub id: FunctionId,
     /// Human-readable name: the module's file name without the extension, or the name of the directory.
     pub name: String,

@@ -53,7 +53,7 @@ pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 /// at least as many bytes with its separator.
 const CELL_BYTES: usize = 2;
 
-/// Number of cells that every body can have. Short bodies seldom need a second attempt then.
+/// Number of cells that every body can have. With it, most short bodies need no second attempt.
 const CELLS_MIN: usize = 4096;
 
 /// Maximum number of attempts to insert a batch while another request is inserting it.

@@ -28,7 +28,7 @@ web::metrics! {
     PIECES = counter("compressed_pieces_total", &["found"]);
     /// Time from checked rows to durable rows.
     COMMIT = histogram("commit_seconds", &[], COMMIT_SECONDS);
-    /// Open streams.
+    /// Number of streams that clients have open.
     STREAMS = gauge("streams_open", &[]);
     /// Bulk downloads in progress.
     DOWNLOADS = gauge("downloads_under_way", &[]);

@@ -43,7 +43,7 @@ pub struct CopiedTables {
 pub enum CopyPlace {
     /// A file at this path.
     File(PathBuf),
-    /// A database.
+    /// A database in PostgreSQL.
     Database(DatabaseUrl),
 }
 

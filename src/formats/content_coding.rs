@@ -26,7 +26,7 @@ const ZSTD_LEVEL: i32 = 1;
 /// A content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coding {
-    /// No compression.
+    /// The content is not compressed.
     Identity,
     /// gzip, supported by all clients.
     Gzip,

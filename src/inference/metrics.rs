@@ -23,7 +23,7 @@ web::metrics! {
     TOPICS = gauge("topics_active", &[]);
     /// Topics with a current problem.
     FAILING = gauge("topics_failing", &[]);
-    /// Open streams.
+    /// Number of streams that clients have open.
     STREAMS = gauge("streams_open", &[]);
     /// Version of the program as a label. Always 1.
     BUILD = gauge("build_info", &["version"]);

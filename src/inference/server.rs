@@ -84,7 +84,7 @@ pub enum StartError {
     Open {
         /// File or database of the store.
         place: String,
-        /// Cause.
+        /// Reason why the store cannot be opened.
         source: InferenceError,
     },
     /// The service cannot listen on the address.

@@ -51,7 +51,7 @@ pub const EPOCHS_KEPT: u32 = 10_000;
 /// Outcome of storing a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubmitOutcome {
-    /// Stored.
+    /// The submission was stored.
     Taken,
     /// The worker already submitted for this nonce. The first payload remains stored.
     Repeated,
@@ -86,7 +86,7 @@ pub struct Input {
 /// Result of learning from an epoch, to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lesson {
-    /// Ground truth.
+    /// Values that the topic predicts, once they are known.
     pub truth: Vec<LabeledValue>,
     /// Losses of all values.
     pub losses: Losses,
@@ -138,7 +138,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`] if the file cannot be opened, the database is unreachable, or the tables have
     /// another version. After a store was dropped, its file is in use until the writer thread has closed
-    /// it, for which this waits a moment.
+    /// it, for which this waits briefly.
     pub fn open(place: &StorePlace) -> Result<Self> {
         Ok(Self(match place {
             StorePlace::File(path) => Engine::File(StoreFile::open(path)?),

@@ -64,11 +64,11 @@ pub struct Dataset {
     pub id: DatasetId,
     /// Name, unique among the datasets of its owner.
     pub name: String,
-    /// Human-readable description.
+    /// Description for people, which can be empty.
     pub description: String,
     /// User-defined fields, such as `ticker` or `source`.
     pub metadata: BTreeMap<String, String>,
-    /// Creation time.
+    /// Time at which the dataset was created.
     pub created_at: Timestamp,
     /// Time of the last change to the dataset, a column or a row. Adding columns and pruning rows do not
     /// count.
@@ -86,7 +86,7 @@ pub struct Column {
     pub name: String,
     /// Type of its values.
     pub dtype: Dtype,
-    /// Creation time.
+    /// Time at which the column was created.
     pub created_at: Timestamp,
 }
 

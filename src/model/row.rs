@@ -83,7 +83,7 @@ pub struct Bucket {
 )]
 #[strum(serialize_all = "lowercase", parse_err_ty = ParseError, parse_err_fn = no_fill)]
 pub enum Fill {
-    /// Gaps remain.
+    /// Leaves out buckets without rows.
     #[default]
     None,
     /// Buckets without prices.

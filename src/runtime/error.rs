@@ -60,7 +60,7 @@ pub enum ProgramError {
          smaller"
     )]
     CompileMemory {
-        /// The limit.
+        /// Maximum memory of the compiler.
         n_bytes: u64,
     },
     /// An import is not offered, or a component does not export `wasi:cli/run`.

@@ -30,7 +30,7 @@ pub(crate) struct Output {
     written: Arc<Mutex<Written>>,
 }
 
-/// Collected output.
+/// Output of a guest as far as it was collected.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     /// Bytes written to standard output.

@@ -25,11 +25,11 @@ pub struct Run {
     pub arguments: Vec<String>,
     /// Environment variables. The guest does not see the variables of the host.
     pub environment: BTreeMap<String, String>,
-    /// Standard input.
+    /// Bytes that the guest reads from standard input.
     pub stdin: Vec<u8>,
     /// Directory that the guest sees as `/`; `None` if it has no files.
     pub files: Option<Files>,
-    /// Limits.
+    /// Limits of time, memory, fuel and output.
     pub limits: Limits,
     /// Client that requested the run. The client's share of concurrent compilations is limited. Empty if
     /// unknown.
@@ -101,7 +101,7 @@ impl Limits {
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOutcome {
-    /// Standard output.
+    /// Bytes that the guest wrote to standard output.
     pub stdout: Vec<u8>,
     /// Standard error. If the runtime stopped the guest, the last line is the reason (`runtime: time
     /// limit of 5s reached`), which is the same on every worker.
@@ -110,13 +110,13 @@ pub struct RunOutcome {
     pub exit_code: i32,
     /// Outcome of the run.
     pub ended: RunEnd,
-    /// Elapsed time.
+    /// Time that passed during the run.
     pub wall: Duration,
     /// Processor time. For a guest in this process it includes host calls.
     pub cpu_user: Duration,
     /// Processor time spent in the kernel; zero for a guest in this process.
     pub cpu_system: Duration,
-    /// Peak memory.
+    /// Peak size of the guest's memory.
     pub memory_peak_bytes: usize,
 }
 

@@ -24,7 +24,6 @@ pub(crate) enum Fuel {
 /// Engine settings that compiled code depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Fuel mode.
     pub(crate) fuel: Fuel,
     /// Allocation of the guests' memories.
     pub(crate) memory: MemoryPlace,

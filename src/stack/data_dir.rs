@@ -28,7 +28,7 @@ pub struct DataDir {
 /// A data directory that belongs to a local stack until this value is dropped.
 #[derive(Debug)]
 pub struct StackClaim {
-    /// The directory.
+    /// Directory that this process has claimed.
     pub data_dir: DataDir,
     /// Lock of the directory. The system releases the lock if the process is killed.
     _lock: Lock,

@@ -136,9 +136,9 @@ pub struct Usage {
 /// A function that is ready to be uploaded to a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
-    /// Human-readable name.
+    /// Name of the function for people.
     pub name: String,
-    /// Content id.
+    /// Content id of the function.
     pub function_id: String,
     /// Module that is executed by default.
     pub method: String,
@@ -152,7 +152,7 @@ pub struct Packed {
 pub struct LocalError {
     /// Operation that failed, as an infinitive, such as `start the dataset service`.
     pub what: String,
-    /// The cause.
+    /// Reason why the operation failed.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
@@ -177,7 +177,7 @@ pub enum LocalEvent {
     Service {
         /// Name of the process, as in [`LocalLog::process`].
         name: String,
-        /// Process id.
+        /// Process id of the restarted service.
         pid: u32,
     },
     /// A process logged a line.
@@ -219,13 +219,13 @@ pub struct LocalReady {
 pub struct LocalNode {
     /// Name of the process, as in [`LocalLog::process`], such as `head` or `worker-1`.
     pub name: String,
-    /// Peer id.
+    /// Peer id of the node's identity.
     pub peer_id: String,
     /// `head` or `worker`.
     pub role: String,
     /// Groups of the node in addition to the general group, joined by `+`.
     pub subgroup: Option<String>,
-    /// Process id.
+    /// Process id of the node.
     pub pid: u32,
     /// Address of the REST API, if the node is a head.
     pub rest_api: Option<String>,
@@ -240,9 +240,9 @@ pub struct LocalNode {
 /// A function that is installed at a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalFunction {
-    /// Human-readable name.
+    /// Name of the function for people.
     pub name: String,
-    /// Content id.
+    /// Content id of the function.
     pub function_id: String,
     /// Module that is executed by default.
     pub method: String,
@@ -253,11 +253,11 @@ pub struct LocalFunction {
 pub struct LocalLog {
     /// Name of the process, such as `head`, `worker-1`, `datasets` or `inference`.
     pub process: String,
-    /// Severity.
+    /// Severity of the line.
     pub level: Level,
     /// Time at which the line was logged.
     pub time: Timestamp,
-    /// Message.
+    /// Text of the line without its fields.
     pub message: String,
     /// Names and values of all other fields.
     pub fields: Fields,

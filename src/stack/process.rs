@@ -110,7 +110,7 @@ pub struct ProcessExit {
 /// Command line and environment with which a process is started.
 #[derive(Clone)]
 pub struct Command {
-    /// Human-readable name.
+    /// Name of the process for people.
     pub process: Arc<str>,
     /// Path of the executable, usually this program.
     pub program: PathBuf,
@@ -128,9 +128,9 @@ pub struct Command {
 /// Handle of a process, which may have exited already.
 #[derive(Debug, Clone)]
 pub struct Running {
-    /// Human-readable name.
+    /// Name of the process for people.
     pub process: Arc<str>,
-    /// Process id.
+    /// Process id of the current run.
     pub pid: u32,
     facts: watch::Receiver<Facts>,
     command: Arc<Command>,

@@ -23,7 +23,7 @@ const STEADY_AFTER: Duration = Duration::from_mins(2);
 pub enum Supervised {
     /// The process has exited. It will be restarted after the pause.
     Exited {
-        /// Exit status.
+        /// Exit status of the process.
         exit: ProcessExit,
         /// Pause before the restart.
         restart_in: Duration,
@@ -32,7 +32,7 @@ pub enum Supervised {
     Restarted(Running),
     /// The restart has failed. The next attempt follows after the pause.
     Failed {
-        /// The cause.
+        /// Reason why the process cannot be restarted.
         error: anyhow::Error,
         /// Pause before the next attempt.
         restart_in: Duration,

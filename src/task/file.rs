@@ -25,7 +25,7 @@ const STALE_AFTER: Duration = Duration::from_hours(24);
 /// Permissions of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileMode {
-    /// Mode 0600.
+    /// Only the owner can read and write the file (mode 0600).
     Private,
     /// Mode 0666, reduced by the umask of the process.
     Public,

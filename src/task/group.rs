@@ -70,12 +70,12 @@ impl Group {
         self.0.stop.cancel();
     }
 
-    /// Waits until the group is told to stop. Cancel-safe.
+    /// Waits until the group is stopped. Cancel-safe.
     pub async fn stopped(&self) {
         self.0.stop.cancelled().await;
     }
 
-    /// Returns true if the group was told to stop.
+    /// Returns true if the group was stopped.
     pub fn is_stopped(&self) -> bool {
         self.0.stop.is_cancelled()
     }

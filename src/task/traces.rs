@@ -26,7 +26,7 @@ pub struct Carrier {
     /// Ids of the trace and of the span, and the sampling flag.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub traceparent: String,
-    /// Vendor-specific additions.
+    /// Content of the header `tracestate`, which vendors define.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tracestate: String,
 }

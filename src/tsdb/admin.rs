@@ -70,7 +70,7 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
 }
 
 /// Moves the data in SQLite's write-ahead log of the store at `path` to its file, so that the file
-/// contains the whole store. Waits a moment for a store that is being closed.
+/// contains the whole store. Waits briefly for a store that is being closed.
 ///
 /// # Errors
 /// [`AdminError::Store`] if the store is in use or cannot be written.

@@ -13,9 +13,9 @@ pub const COLUMNS_MAX: usize = 1_024;
 /// Reference to a dataset in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DatasetRef {
-    /// By id.
+    /// Selects the dataset with this id.
     Id(DatasetId),
-    /// By name.
+    /// Selects the dataset with this name.
     Name(String),
 }
 
@@ -24,7 +24,7 @@ pub enum DatasetRef {
 pub struct NewDataset {
     /// Name of the dataset, unique per owner.
     pub name: String,
-    /// Description.
+    /// Description for people, which can be empty.
     pub description: String,
     /// Free-form fields, such as `ticker` or `source`.
     pub metadata: BTreeMap<String, String>,
@@ -89,9 +89,9 @@ pub struct Listed {
 /// Change of name, description and metadata of a dataset. `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Change {
-    /// New name.
+    /// New name of the dataset.
     pub name: Option<String>,
-    /// New description.
+    /// New description of the dataset.
     pub description: Option<String>,
     /// Change of the metadata.
     pub metadata: MetadataChange,
@@ -153,9 +153,9 @@ pub enum ColumnChange {
     Add(String, Dtype),
     /// Renames a column.
     Rename {
-        /// Current name.
+        /// Current name of the column.
         name: String,
-        /// New name.
+        /// New name of the column.
         new_name: String,
     },
     /// Deletes the column of this name.
@@ -206,7 +206,7 @@ pub enum Refusal {
     /// The owner already has another dataset with this name, or two of the new datasets have it.
     #[error("dataset name is already taken: {name}")]
     NameTaken {
-        /// The name.
+        /// Name that is taken.
         name: String,
     },
     /// The dataset has rows, and its stored buckets would be wrong after the change.
@@ -241,7 +241,7 @@ pub enum TagChange {
     Acquire {
         /// Name of the tag.
         tag: String,
-        /// Receiving key.
+        /// Key that receives the tag.
         key: KeyId,
     },
     /// Gives a tag of an owner to a key.
@@ -250,7 +250,7 @@ pub enum TagChange {
         owner: KeyId,
         /// Name of the tag.
         tag: String,
-        /// Receiving key.
+        /// Key that receives the tag.
         key: KeyId,
     },
     /// Revokes a tag of an owner from a key.

@@ -5,9 +5,9 @@ use model::timestamp::Timestamp;
 /// Order of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Ascending timestamps.
+    /// Earlier rows come first.
     Ascending,
-    /// Descending timestamps.
+    /// Later rows come first.
     Descending,
 }
 
@@ -16,7 +16,7 @@ pub enum Order {
 pub struct Span {
     /// Earliest timestamp. An empty span has a `first` later than its `last`.
     pub first: Timestamp,
-    /// Latest timestamp.
+    /// Latest timestamp of the span.
     pub last: Timestamp,
 }
 

@@ -448,7 +448,7 @@ pub(crate) enum Effect {
     Redraw,
     /// Stops the process until the shell continues it.
     Suspend,
-    /// Exits.
+    /// Ends the program.
     Quit,
 }
 

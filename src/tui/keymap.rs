@@ -59,7 +59,7 @@ pub(crate) enum Layer {
     Always,
     /// Everywhere except in text fields.
     Global,
-    /// Lists.
+    /// All lists and tables.
     List,
     /// The Cluster screen.
     Cluster,
@@ -77,7 +77,7 @@ pub(crate) enum Layer {
     Overview,
     /// The help overlay.
     Help,
-    /// A question.
+    /// An overlay with a question.
     Confirm,
     /// A focused filter or search.
     Edit,

@@ -46,11 +46,11 @@ pub struct TuiOptions {
     pub files: UserFiles,
     /// Theme to start with.
     pub theme: theme::InitialTheme,
-    /// User-defined themes.
+    /// Themes that the user defined.
     pub custom_themes: Vec<&'static theme::custom::CustomTheme>,
     /// Errors in the files of user-defined themes, one for each invalid file.
     pub theme_faults: Vec<String>,
-    /// Key bindings.
+    /// Keys and their actions.
     pub keys: Keymap,
     /// Symbols for charts and marks.
     pub symbols: Symbols,
@@ -97,7 +97,7 @@ pub enum RunError {
     Record {
         /// Path of the file.
         path: PathBuf,
-        /// Cause.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A task panicked. The panic hook has already printed the report.

@@ -52,7 +52,7 @@ const BACKGROUND_QUERY: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
 /// crossterm's `EnableMouseCapture` also requests reports of all other movements, which would wake
 /// the event loop.
 const MOUSE_ON: &[u8] = b"\x1b[?1002h\x1b[?1006h";
-/// Reverts [`MOUSE_ON`].
+/// Sequence that reverts [`MOUSE_ON`].
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l";
 
 /// A signal that the event loop handles.

@@ -70,7 +70,7 @@ pub(crate) struct Theme {
     pub(crate) bar: Style,
     /// Background of selected rows and focused fields.
     pub(crate) sel: Style,
-    /// Text.
+    /// Texts and values without another meaning.
     pub(crate) text: Style,
     /// Labels, units and outdated values.
     pub(crate) muted: Style,
@@ -86,7 +86,7 @@ pub(crate) struct Theme {
     pub(crate) up: Style,
     /// Falling values, failures.
     pub(crate) down: Style,
-    /// Warnings.
+    /// Warnings and values near a limit.
     pub(crate) warn: Style,
     /// Keys to press.
     pub(crate) key: Style,

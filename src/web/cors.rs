@@ -43,7 +43,7 @@ const ALLOWED_HEADERS: [HeaderName; 6] = [
 /// Other sites whose pages can read responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReaderSites {
-    /// Every site.
+    /// Scripts of every site can read responses.
     Any,
     /// The site of this origin, such as `https://example.com`.
     Origin(HeaderValue),

@@ -96,9 +96,9 @@ pub struct Removal {
 /// Body of `POST /api/accounts/password`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PasswordChange {
-    /// Current password.
+    /// Password that the account has now.
     pub current: Secret,
-    /// New password.
+    /// Password that the account gets.
     pub new: Secret,
 }
 
@@ -124,7 +124,7 @@ pub struct KeyBody {
     pub prefix: Option<String>,
     /// `valid` or `revoked`.
     pub state: String,
-    /// Creation time.
+    /// Time at which the key was created.
     pub created_at: String,
     /// Time of the last use, to the minute; null if the key was never used.
     pub last_used_at: Option<String>,
@@ -177,7 +177,7 @@ pub struct SessionBody {
     pub id: i64,
     /// Time of the log-in.
     pub created_at: String,
-    /// Expiry time.
+    /// Time at which the session expires.
     pub expires_at: String,
     /// User agent of the browser.
     pub client: String,

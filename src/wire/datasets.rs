@@ -69,7 +69,7 @@ pub struct DatasetBody {
     pub id: i64,
     /// Name of the dataset, unique among its owner's datasets.
     pub name: String,
-    /// Human-readable description.
+    /// Description for people, which can be empty.
     #[serde(default)]
     pub description: String,
     /// User-defined fields, such as `ticker` or `source`.
@@ -86,7 +86,7 @@ pub struct DatasetBody {
 pub struct CreateDataset {
     /// Name of the dataset, unique among its owner's datasets.
     pub name: String,
-    /// Human-readable description.
+    /// Description for people, which can be empty.
     #[serde(default)]
     pub description: String,
     /// At most 64 user-defined fields, such as `ticker`, with at most 65 536 bytes with the description.
@@ -103,10 +103,10 @@ pub struct CreateDataset {
 /// Body of `PATCH /api/datasets/{id}/`. Omitted fields are not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct UpdateDataset {
-    /// New name.
+    /// New name of the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// New description.
+    /// New description of the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Metadata fields to set. A field with the value null is removed.
@@ -119,7 +119,7 @@ pub struct UpdateDataset {
 pub struct ReplaceDataset {
     /// New name, unique among its owner's datasets.
     pub name: String,
-    /// Human-readable description.
+    /// Description for people, which can be empty.
     #[serde(default)]
     pub description: String,
     /// User-defined fields, such as `ticker` or `source`.
@@ -187,7 +187,7 @@ pub struct ColumnBody {
 pub enum ValueBody {
     /// True or false.
     Boolean(bool),
-    /// An integer.
+    /// A value of an integer column.
     Integer(i64),
     /// Any other number.
     Float(f64),
@@ -218,16 +218,16 @@ pub struct BucketBody {
     pub dataset_id: i64,
     /// Start of the bucket, RFC 3339.
     pub timestamp: String,
-    /// First value.
+    /// First value in the bucket.
     #[serde(default)]
     pub open: Option<f64>,
-    /// Highest value.
+    /// Highest value in the bucket.
     #[serde(default)]
     pub high: Option<f64>,
-    /// Lowest value.
+    /// Lowest value in the bucket.
     #[serde(default)]
     pub low: Option<f64>,
-    /// Last value.
+    /// Last value in the bucket.
     #[serde(default)]
     pub close: Option<f64>,
     /// Sum of the volumes of the rows with a price.
@@ -465,7 +465,7 @@ pub struct End {
 pub struct Reset {
     /// Id of the dataset.
     pub dataset_id: i64,
-    /// Human-readable message.
+    /// Explanation of the event for people.
     pub message: String,
 }
 
@@ -487,7 +487,7 @@ pub struct Deletion {
 pub struct Connected {
     /// Id of the dataset.
     pub dataset_id: i64,
-    /// Human-readable message.
+    /// Explanation of the event for people.
     pub message: String,
 }
 

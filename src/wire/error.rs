@@ -39,7 +39,7 @@ pub enum ErrorDetails {
 /// Error of the dataset service for a missing API key: `{"error":"Missing API key"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyError {
-    /// Problem.
+    /// Description of the problem and its solution.
     pub error: String,
 }
 
@@ -49,7 +49,7 @@ pub struct KeyError {
 pub struct InferenceError {
     /// The gRPC code.
     pub code: u32,
-    /// Problem.
+    /// Description of the problem and its solution.
     pub message: String,
     /// Always empty, as required by the chain's API.
     #[serde(default)]

@@ -196,7 +196,7 @@ pub enum ClusterEventKind {
         request_id: String,
         /// Id of the worker's node.
         peer_id: String,
-        /// Human-readable reason.
+        /// Reason of the failure, for people.
         reason: String,
         /// True if a spare replaces the worker.
         replaced: bool,
@@ -205,7 +205,7 @@ pub enum ClusterEventKind {
     Done {
         /// Id of the execution.
         request_id: String,
-        /// Result code.
+        /// Code of the response, such as `200`.
         code: String,
         /// Reason for a failure; empty on success.
         message: String,

@@ -68,7 +68,7 @@ pub struct HeadHealth {
 /// empty value is omitted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Parameter {
-    /// Ignored.
+    /// Name of the parameter, which is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Text that is passed to the function.
@@ -140,7 +140,7 @@ pub struct RuntimeConfig {
     /// True to keep debug information.
     #[serde(default, skip_serializing_if = "is_default")]
     pub debug_info: bool,
-    /// Maximum fuel.
+    /// Maximum fuel of a run.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limited_fuel: u64,
     /// Maximum memory, in pages of 64 KiB.
@@ -164,7 +164,7 @@ pub struct AttributesBody {
     /// True if the attributes must be attested.
     #[serde(default)]
     pub attestation_required: bool,
-    /// Required attestors.
+    /// Attestors that must have signed the attributes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attestors: Option<serde_json::Value>,
 }

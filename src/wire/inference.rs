@@ -125,7 +125,7 @@ pub struct OneInForecaster {
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub forecaster: Address,
-    /// Combined values.
+    /// Values combined from the inferers and this forecaster.
     pub combined_inference: Vec<LabeledValue>,
 }
 
@@ -140,7 +140,7 @@ pub struct OneOutInfererForecaster {
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub withheld_inferer: Address,
-    /// Implied values.
+    /// Values that the forecaster implies without the inferer.
     pub combined_inference: Vec<LabeledValue>,
 }
 
@@ -274,7 +274,7 @@ pub struct TopicLabeling {
     pub output_arity: String,
     /// True if the labels' values must sum to 1.
     pub require_unity: bool,
-    /// Accepted labels.
+    /// Names of the accepted labels.
     pub label_whitelist: Vec<String>,
     /// Maximum difference between the sum of the values and 1.
     pub unity_tolerance: String,
@@ -319,7 +319,7 @@ pub struct TopicSummary {
     pub dataset: String,
     /// Id of the dataset; null until the dataset has been found by its name.
     pub dataset_id: Option<i64>,
-    /// Predicted column.
+    /// Column that the topic predicts.
     pub column: String,
     /// Subgroup of the workers that run the predictor; null for any worker.
     pub subgroup: Option<String>,

@@ -23,7 +23,7 @@ const SIGN_UP: &str = "sign_up";
 /// An account of which the password was verified. The hash is hidden in `Debug`.
 #[derive(derive_more::Debug, Clone)]
 pub struct AuthenticatedAccount {
-    /// The account.
+    /// Account whose password was verified.
     pub account: AccountRecord,
     /// Stored hash with which the password was verified. If the stored hash has changed since, no
     /// session is started.
@@ -34,7 +34,7 @@ pub struct AuthenticatedAccount {
 /// An account with a new session.
 #[derive(Debug, Clone)]
 pub struct StartedSession {
-    /// The account.
+    /// Account to which the session belongs.
     pub account: AccountRecord,
     /// Token for the browser's cookie.
     pub token: SessionToken,

@@ -397,7 +397,7 @@ pub(crate) struct RetentionCommand {
     /// Remove all limits, except those that other flags set
     #[arg(long)]
     keep_all: bool,
-    /// Print JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub(crate) struct RowsCommand {
     /// Maximum number of rows
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: usize,
-    /// Oldest first
+    /// Print the oldest rows first
     #[arg(long)]
     ascending: bool,
     /// Print each row or bucket as a line of JSON

@@ -83,7 +83,7 @@ impl BufferedLines {
 impl Drop for FlushGuard {
     fn drop(&mut self) {
         self.0.buffer.lock().is_closed = true;
-        // This first waits for the thread if it is writing at the moment.
+        // If the thread is writing, this first waits for it.
         self.0.write();
     }
 }

@@ -27,7 +27,7 @@ const SILENCE_MAX: Duration = Duration::from_mins(1);
 /// Parameters of a download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadQuery {
-    /// The dataset.
+    /// Dataset whose rows are downloaded.
     pub dataset: DatasetId,
     /// Raw rows, or buckets of this length.
     pub resolution: Resolution,

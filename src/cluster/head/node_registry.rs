@@ -87,7 +87,6 @@ impl Access {
     }
 }
 
-/// Stored decision.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredDecision {
     id: String,

@@ -42,7 +42,7 @@ pub(super) const HEDGE_AFTER_UNKNOWN: Duration = Duration::from_secs(2);
 pub(super) enum Trust {
     /// Only workers that are not newcomers.
     Earned,
-    /// Any worker.
+    /// All workers, including newcomers.
     Any,
 }
 

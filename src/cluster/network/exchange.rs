@@ -52,7 +52,7 @@ pub enum ExchangeError {
     /// The other side did not send or read a message in time.
     #[error("peer did not send or receive the message within {within:?}")]
     Stalled {
-        /// Time limit.
+        /// Time that the other side had.
         within: Duration,
     },
     /// The memory for unfinished messages is used up.
@@ -61,7 +61,7 @@ pub enum ExchangeError {
     /// The message exceeds the limit.
     #[error("message exceeds {bytes_max} bytes")]
     TooLong {
-        /// Limit.
+        /// Maximum length of a message.
         bytes_max: usize,
         /// Beginning of the message.
         start: Bytes,
@@ -276,13 +276,13 @@ pub enum NetworkError {
     Listen {
         /// Address to listen on.
         address: String,
-        /// Cause.
+        /// Error of libp2p's transport.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The same port was given for TCP and for websockets.
     #[error("port {port} is given for both TCP and websockets")]
     SamePort {
-        /// The port.
+        /// Port that was given twice.
         port: u16,
     },
     /// The peer store could not be opened.

@@ -51,7 +51,7 @@ const HEADER_BYTES: usize = 5;
 pub struct Frame {
     /// Kind of the content.
     pub kind: u8,
-    /// Unparsed content.
+    /// Content of the frame, not parsed yet.
     pub content: Bytes,
 }
 

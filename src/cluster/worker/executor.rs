@@ -71,7 +71,7 @@ pub enum WorkerError {
     External {
         /// Path of the program.
         program: PathBuf,
-        /// Cause.
+        /// Reason why the program cannot be used.
         source: io::Error,
     },
     /// The workspace is not usable.
@@ -79,7 +79,7 @@ pub enum WorkerError {
     Workspace {
         /// Path of the workspace.
         workspace: PathBuf,
-        /// Cause.
+        /// Reason why the directory cannot be used.
         source: io::Error,
     },
 }

@@ -241,7 +241,7 @@ pub(super) enum CreateDatasets {
     Several(Vec<CreateDataset>),
 }
 
-/// Created datasets.
+/// Responses to the creation of datasets.
 #[derive(Debug, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes what two responses are")]

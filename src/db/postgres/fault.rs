@@ -30,8 +30,8 @@ const PASSING: [&str; 13] = [
 /// Class of an error of PostgreSQL, which determines whether the same request can succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The server cannot be reached, rejects the user or password, or cannot execute requests at the
-    /// moment. The same request can succeed later.
+    /// The server cannot be reached, rejects the user or password, or cannot execute requests now.
+    /// The same request can succeed later.
     Unreachable,
     /// The server's disk is full.
     Full,

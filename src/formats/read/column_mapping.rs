@@ -145,7 +145,7 @@ impl ColumnMapping {
         self.columns.push(column);
     }
 
-    /// Ignores `field`.
+    /// Imports no column from the field `field`.
     pub fn leave_out(&mut self, field: &str) {
         self.by_field.insert(field.to_owned(), Target::LeftOut);
     }

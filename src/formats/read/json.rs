@@ -89,7 +89,7 @@ struct Members<'a> {
 /// Level of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
-    /// A row.
+    /// The object is a row.
     Row {
         /// True if members that services add are skipped.
         skips_added: bool,

@@ -96,7 +96,7 @@ pub struct LossParameters {
 /// Loss function and scale of a topic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossRule {
-    /// Loss function.
+    /// Function that compares a value with the ground truth.
     pub method: LossMethod,
     /// Parameters of the loss function.
     pub parameters: LossParameters,

@@ -82,7 +82,7 @@ pub fn of_model(name: &str) -> Address {
     "`{text}` is not an address: expected `allo1` and 38 letters and digits with a valid checksum"
 )]
 pub struct UnknownAddressError {
-    /// Shortened text.
+    /// Beginning of the text that is not an address.
     text: String,
 }
 

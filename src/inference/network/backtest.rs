@@ -456,7 +456,7 @@ enum BaselineKind {
     Mean,
     /// Predicts the latest value plus its change over the past horizon.
     Drift,
-    /// Predicts 0.
+    /// Predicts a log return of 0.
     Zero,
 }
 

@@ -32,11 +32,11 @@ pub(crate) struct CachedTopic {
     n_changes: u64,
     /// Progress of the topic's epochs.
     pub progress: Option<Arc<EpochProgress>>,
-    /// Latest bundle.
+    /// Bundles of the latest epoch that has any.
     pub bundles: Option<Arc<Bundles>>,
     /// Actors of the latest bundle.
     pub actors: Option<Arc<TopicActors>>,
-    /// Learned state.
+    /// Learned state as read from the store.
     pub known: Option<StoredLearned>,
     /// Learned state before the latest change by another service. It can still be current if that
     /// change was unrelated.

@@ -26,7 +26,7 @@ use crate::network::topic::{Topic, TopicKind};
 /// A received submission.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrival {
-    /// The submission.
+    /// Submission as the worker sent it.
     pub submission: Submission,
     /// Time at which the submission arrived.
     pub received_at: Timestamp,

@@ -58,7 +58,7 @@ pub struct Domain {
 /// An inference in the form that the contract verifies. The field `extraData` is always empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedInference {
-    /// Combined value.
+    /// Combined value of the latest epoch.
     pub network_inference: Amount,
     /// Time of the inference, in seconds since 1970.
     pub timestamp: u64,

@@ -60,9 +60,9 @@ pub struct Timing {
 /// Evaluation of a topic's actors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judging {
-    /// Weight function.
+    /// Form of the weight function.
     pub generation: Generation,
-    /// Loss function.
+    /// Function that compares a value with the ground truth.
     pub loss: LossRule,
     /// Preference for the best actors, as in [`Params::p_norm`].
     pub p_norm: f64,
@@ -88,7 +88,7 @@ pub struct TopicSource {
     /// Id of the dataset, or `None` until the dataset has been found by its name. Afterwards the topic
     /// reads this dataset even if another dataset gets the name.
     pub dataset_id: Option<DatasetId>,
-    /// Predicted column.
+    /// Column whose values are predicted.
     pub column: String,
     /// Time, in the rows' timestamps, from the latest row at the opening of an epoch to the row that is
     /// predicted. A dataset that replays old rows faster than real time reaches it sooner.
@@ -133,7 +133,7 @@ pub struct Keep {
 pub struct WorkerWhitelist {
     /// True to accept only `workers` and the workers of the topic's predictor.
     pub is_enabled: bool,
-    /// Listed workers.
+    /// Addresses of the workers on the list.
     pub workers: BTreeSet<Address>,
 }
 

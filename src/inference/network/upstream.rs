@@ -102,7 +102,7 @@ pub enum OutcomeError {
     Undefined {
         /// Setting `target` of the topic.
         target: &'static str,
-        /// Predicted column.
+        /// Column that the topic predicts.
         column: String,
     },
     /// The horizon has too many rows for a volatility.
@@ -203,7 +203,7 @@ pub struct Job {
 pub struct PeerOutput {
     /// Id of the worker's node.
     pub peer_id: PeerId,
-    /// Standard output.
+    /// Text that the function wrote to standard output.
     pub stdout: String,
     /// Exit code, 0 on success.
     pub exit_code: i32,

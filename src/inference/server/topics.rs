@@ -332,7 +332,7 @@ fn remove_environment(settings: &mut TopicSettings) {
 /// submit. Only an `experimental` topic can have a shorter one.
 ///
 /// If `loss_method`, `loss_parameters` or `allow_negative` change, losses before and after cannot be
-/// compared. Regrets and scores are then learned anew, and the leaderboard leaves out the earlier
+/// compared. Regrets and scores are then learned from the start, and the leaderboard leaves out the earlier
 /// epochs, until `relearn` computes their losses again.
 #[utoipa::path(put, path = paths::TOPIC_SETTINGS, operation_id = "update_topic",
     tag = "participation", request_body = TopicSettings,

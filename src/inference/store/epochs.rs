@@ -22,14 +22,14 @@ use crate::network::topic::Retention;
 pub struct StoredLearned {
     /// Number that increases with each write of the learned state, or 0 before the first write.
     pub stamp: i64,
-    /// Learned state.
+    /// Regrets, scores and other state that a topic learns.
     pub learned: Arc<Learned>,
 }
 
 /// Options for closing an epoch or learning from it.
 #[derive(Debug, Clone)]
 pub struct EndOptions {
-    /// Current time.
+    /// Time at which the epoch is closed or learned from.
     pub at: Timestamp,
     /// Retention of the topic's epochs.
     pub retention: Retention,
@@ -156,7 +156,7 @@ pub struct Relearnable {
 pub struct Relearned {
     /// Block at which the epoch opened.
     pub nonce: BlockHeight,
-    /// Ground truth.
+    /// Values that the topic predicts, once they are known.
     pub truth: Vec<LabeledValue>,
     /// Losses of all values.
     pub losses: Losses,

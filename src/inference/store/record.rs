@@ -34,7 +34,6 @@ pub(super) struct SummaryRecord {
     pub n_forecasters: u64,
 }
 
-/// Serializes `record`.
 pub(super) fn write(record: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string(record)?)
 }
@@ -229,7 +228,6 @@ fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<()> {
     read().ok_or_else(|| StoreError::Record("a topic's regrets".to_owned()))
 }
 
-/// Remaining bytes.
 struct PairReader<'b> {
     bytes: &'b [u8],
 }
@@ -286,7 +284,6 @@ const SAME_NAMES: u8 = 0;
 /// Marker before a past epoch that begins with its inferers.
 const NEW_NAMES: u8 = 1;
 
-/// Encodes `past`.
 fn write_past(past: &Past) -> Vec<u8> {
     let mut bytes = vec![FORM];
     put_count(&mut bytes, past.epochs().len());

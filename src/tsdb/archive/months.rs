@@ -21,7 +21,7 @@ use crate::store::{
 };
 
 /// Maximum number of attempts to read files. An attempt fails if a file is replaced meanwhile, which
-/// happens about once a day and takes a moment.
+/// happens about once a day and takes less than a second.
 pub(super) const TRIES: usize = 6;
 
 /// Maximum number of buckets of a month that are read one by one. For more buckets, all rows from the

@@ -34,7 +34,7 @@ const WIDTH_MAX: usize = 56;
 /// Maximum number of exceptions of a block.
 const EXCEPTIONS_MAX: usize = 255;
 
-/// Appends `numbers`.
+/// Appends the packed form of `numbers`.
 pub(super) fn put_packed(to: &mut Vec<u8>, numbers: &[u64]) {
     let low = numbers.iter().copied().min().unwrap_or_default();
     let mut quotients: Vec<u64> = numbers.iter().map(|number| number - low).collect();

@@ -195,7 +195,7 @@ pub(super) async fn doom<S: Session>(s: &mut S, dataset: DatasetId) -> Result<()
     s.run(&sql, &[&dataset.get()]).await.map(drop)
 }
 
-/// See [`Engine::lease_archive`](super::engine::Engine::lease_archive).
+/// Implements [`Engine::lease_archive`](super::engine::Engine::lease_archive) for both engines.
 pub(super) async fn lease<S: Session>(s: &mut S, holder: i64, length: Duration) -> Result<bool> {
     let (now, microsecond) = (S::NOW, S::MICROSECOND);
     let sql = format!(
@@ -215,7 +215,7 @@ async fn has_lease<S: Session>(s: &mut S, holder: i64) -> Result<bool> {
     Ok(found.await? == [holder])
 }
 
-/// See [`Engine::announce_file`](super::engine::Engine::announce_file).
+/// Implements [`Engine::announce_file`](super::engine::Engine::announce_file) for both engines.
 pub(super) async fn announce<S: Session>(
     s: &mut S,
     dataset: DatasetId,
@@ -295,7 +295,7 @@ pub(super) async fn put_into_effect<S: Session>(
     Ok(true)
 }
 
-/// See [`Engine::doomed_file`](super::engine::Engine::doomed_file).
+/// Implements [`Engine::doomed_file`](super::engine::Engine::doomed_file) for both engines.
 pub(super) async fn doomed<S: Session>(
     s: &mut S,
     grace: Duration,
@@ -318,7 +318,7 @@ pub(super) async fn doomed<S: Session>(
     Ok(found.and_then(|(dataset, month, key)| Some((dataset?, month, key))))
 }
 
-/// See [`Engine::forget_file`](super::engine::Engine::forget_file).
+/// Implements [`Engine::forget_file`](super::engine::Engine::forget_file) for both engines.
 pub(super) async fn forget<S: Session>(s: &mut S, dataset: DatasetId, key: String) -> Result<()> {
     let sql = "DELETE FROM datasets.archived WHERE dataset = ?1 AND key = ?2 AND state <> 1";
     s.run(sql, &[&dataset.get(), &key]).await.map(drop)

@@ -89,7 +89,7 @@ pub(super) async fn record<S: Session>(
     Ok(())
 }
 
-/// See [`Catalog::row_changes`](super::Catalog::row_changes).
+/// Implements [`Catalog::row_changes`](super::Catalog::row_changes) for both engines.
 pub(super) async fn read<S: Session>(
     s: &mut S,
     dataset: DatasetId,

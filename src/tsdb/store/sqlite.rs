@@ -75,7 +75,7 @@ pub struct SqliteStore {
     /// Handle of the maintenance thread. Dropping it stops the thread.
     _maintenance: Sender<()>,
     chunk_indexes: ChunkIndexCache,
-    /// See [`ChunkId`](super::row_batch::ChunkId).
+    /// Number that makes [`ChunkId`](super::row_batch::ChunkId)s of this store unique.
     era: i64,
 }
 

@@ -48,7 +48,7 @@ impl Runner {
 
     /// Reads the rules and watches them until the services change. `firing` contains the names of
     /// the rules that fire already. It is `None` after a change of services: every rule then starts
-    /// anew, without firing.
+    /// from the beginning, without firing.
     pub(super) fn watch_rules(&mut self, firing: Option<Vec<String>>) {
         let Some(path) = self.files.rules.clone() else { return };
         let clients = Clients {

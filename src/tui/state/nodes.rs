@@ -139,7 +139,7 @@ struct Track {
     last_seen: Option<Timestamp>,
     /// The same time by the clock of the screen.
     heard_at: Timestamp,
-    /// See [`Node::silent_since`].
+    /// Same as [`Node::silent_since`].
     silent_since: Option<Timestamp>,
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct Palette {
     /// The search text.
     pub(crate) input: Field,
     pub(crate) entries: Vec<Item>,
-    /// best first.
+    /// Entries that match the search text, best first.
     pub(crate) matches: Vec<Match>,
     /// Index of the selected match.
     pub(crate) row: usize,

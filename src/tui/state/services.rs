@@ -89,7 +89,7 @@ struct Link {
 }
 
 impl Link {
-    /// Like [`Services::away_for`].
+    /// Returns the same as [`Services::away_for`].
     fn away_for(&self, now: Timestamp) -> Option<Duration> {
         match self.health {
             Health::Down { .. } => Some(now.since(self.heard_at?)),

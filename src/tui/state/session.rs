@@ -16,9 +16,9 @@ use crate::theme::{InitialTheme, Name};
 /// Selection of the last session. It is restored as soon as the services list it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SavedSelection {
-    /// Charted dataset.
+    /// Dataset that was charted.
     pub(crate) dataset: Option<DatasetId>,
-    /// Selected topic.
+    /// Topic that was selected.
     pub(crate) topic: Option<TopicId>,
 }
 

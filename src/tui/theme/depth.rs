@@ -3,7 +3,7 @@
 /// Number of colors of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Depth {
-    /// No colors.
+    /// The terminal shows no colors.
     None,
     /// The 16 colors of the terminal's palette.
     Ansi16,

@@ -9,11 +9,11 @@ use model::timestamp::Timestamp;
 /// Quartiles of a set of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Quartiles {
-    /// First quartile.
+    /// Value that a quarter of the values are below.
     pub(crate) lower: f64,
-    /// Median.
+    /// Value that half of the values are below.
     pub(crate) median: f64,
-    /// Third quartile.
+    /// Value that three quarters of the values are below.
     pub(crate) upper: f64,
 }
 

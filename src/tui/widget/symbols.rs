@@ -14,7 +14,7 @@ pub enum Symbols {
     Braille,
     /// No braille dots, which some fonts draw as boxes.
     Blocks,
-    /// Only ASCII.
+    /// Symbols are ASCII characters.
     Ascii,
 }
 

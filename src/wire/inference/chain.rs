@@ -98,14 +98,14 @@ pub struct InputInferenceBody {
 pub struct InputLabeledValueBody {
     /// Name of the label: `y` for a topic with a single output.
     pub label: String,
-    /// Decimal number.
+    /// Value as a decimal number.
     pub value: String,
 }
 
 /// Response to `latest_inferences/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LatestInferences {
-    /// Submitted inferences.
+    /// Inferences that workers submitted.
     pub inferences: Inferences,
     /// Nonce of the inferences.
     pub block_height: String,
@@ -116,7 +116,7 @@ pub struct LatestInferences {
 pub struct ForecastElement {
     /// Address of the inferer.
     pub inferer: String,
-    /// Predicted loss.
+    /// Predicted loss of the inferer.
     pub value: String,
 }
 
@@ -129,7 +129,7 @@ pub struct ForecastBody {
     pub block_height: String,
     /// Address of the forecaster.
     pub forecaster: String,
-    /// Predicted losses.
+    /// Predicted loss of each inferer.
     pub forecast_elements: Vec<ForecastElement>,
     /// Always empty, since submissions cannot contain it.
     pub extra_data: Option<String>,
@@ -286,7 +286,7 @@ pub struct Commit {
 /// Response to `active_topics_at_block/{block_height}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActiveTopics {
-    /// Active topics.
+    /// Topics that are active at the block.
     pub topics: Vec<super::TopicBody>,
     /// Position of the next page.
     pub pagination: Pagination,
@@ -357,8 +357,8 @@ fn each(
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum ChainParam {
-    /// A number.
+    /// A number as decimal text.
     Text(String),
-    /// A flag.
+    /// Value of a flag.
     Flag(bool),
 }

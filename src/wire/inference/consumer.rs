@@ -76,7 +76,7 @@ pub struct ConsumerTopic {
     pub epoch_length: u64,
     /// Blocks from the start of an epoch until its ground truth is read.
     pub ground_truth_lag: u64,
-    /// Loss function.
+    /// Name of the loss function.
     pub loss_method: String,
     /// Blocks in which workers can submit.
     pub worker_submission_window: u64,

@@ -113,7 +113,7 @@ pub struct TopicSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_parameters: Option<LossParameters>,
     /// True to use losses as they are instead of their logarithms. A topic whose `allow_negative`,
-    /// `loss_method` or `loss_parameters` change learns anew: regrets, scores and the leaderboard do
+    /// `loss_method` or `loss_parameters` change learns from the start: regrets, scores and the leaderboard do
     /// not include epochs with other losses, until they are relearned.
     pub allow_negative: bool,
     /// Lower bound of losses before the logarithm.
@@ -236,7 +236,7 @@ pub struct TopicHealth {
     pub topic_id: u64,
     /// `working`, `failing` or `paused`.
     pub state: String,
-    /// Current problems.
+    /// Problems that the topic has now.
     pub problems: Vec<ProblemBody>,
     /// Retention of past epochs.
     pub retention: RetentionBody,

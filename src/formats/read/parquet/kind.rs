@@ -13,7 +13,7 @@ pub(super) enum Kind {
     Plain,
     /// Integers without a sign.
     Unsigned,
-    /// 16-bit floats.
+    /// Floating-point numbers of 16 bits.
     Half,
     /// Integers with this number of digits after the decimal point.
     Decimal { n_decimals: u32 },

@@ -34,7 +34,7 @@ pub enum Generation {
 /// Settings of the weight function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Params {
-    /// Weight function.
+    /// Form of the weight function.
     pub generation: Generation,
     /// Exponent p, with which the preference for the best actors increases: the topic's `p_norm`.
     pub p_norm: f64,

@@ -26,9 +26,9 @@ pub(in crate::server) enum AtBlock {
 pub(in crate::server) struct ConsumerRefusal {
     /// Id of the request.
     request_id: String,
-    /// Always false.
+    /// Always false, since this body describes an error.
     status: bool,
-    /// Reason.
+    /// Description of the error.
     #[schema(rename = "apiResponseMessage")]
     api_response_message: String,
 }

@@ -49,7 +49,7 @@ pub(super) struct BucketRebuild<'a> {
     pub(super) beneath: Option<&'a Block>,
 }
 
-/// Folded buckets.
+/// Buckets computed from rows, to be stored.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Computed buckets of five minutes, for each span.

@@ -35,7 +35,7 @@ pub(crate) const NODE_ORDERS: [&str; 9] =
 /// The state of the Cluster screen.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Focused pane.
+    /// Pane that has the focus.
     pub(crate) focus: Pane,
     /// Peer id of the selected node. If the node no longer exists, the first node is selected.
     pub(crate) node: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct State {
     pub(crate) orders: [ColumnOrder; Pane::VARIANTS.len()],
     /// Name of the attribute by which the nodes are grouped.
     pub(crate) grouped_by: Option<String>,
-    /// Folded groups.
+    /// Groups of which the nodes are hidden.
     pub(crate) folds: Folds,
     /// Title of the selected group, or `None` if a node is selected.
     pub(crate) group: Option<String>,

@@ -18,9 +18,9 @@ use crate::state::runs::RunId;
 /// The focused pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Pane {
-    /// The form.
+    /// Form of the next request.
     Form,
-    /// The results.
+    /// Result groups of the visible run.
     #[default]
     Results,
 }
@@ -33,7 +33,7 @@ pub(crate) struct State {
     /// True if keys edit the form while it has focus. False if they are commands.
     is_editing: bool,
     pub(crate) form: Form,
-    /// Visible run.
+    /// Run that is shown, with its selection.
     pub(crate) results: RunView,
     /// The saved presets.
     pub(crate) presets: Presets,

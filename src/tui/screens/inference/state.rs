@@ -61,7 +61,7 @@ pub(crate) struct State {
     pub(crate) is_connected: bool,
     /// The focused pane.
     pub(crate) pane: Pane,
-    /// Selected topic.
+    /// Id of the selected topic.
     pub(crate) selected: Option<TopicId>,
     /// Latest bundle of the selected topic.
     pub(crate) latest: Resource<LatestBundle>,

@@ -58,7 +58,7 @@ pub(crate) struct State {
     pub(crate) level: Level,
     /// Source of the visible lines. `None` to show all sources.
     pub(crate) source: Option<String>,
-    /// Search text.
+    /// Text by which the lines are filtered.
     pub(crate) filter: Field,
     /// Last text that was searched for. Its matches can still be selected after the search is
     /// closed.

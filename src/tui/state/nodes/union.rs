@@ -21,7 +21,7 @@ struct Listing<'a> {
     is_stale: bool,
     /// Time at which the list was loaded.
     at: Timestamp,
-    /// See [`Node::silent_since`].
+    /// Same as [`Node::silent_since`].
     silent_since: Option<Timestamp>,
     body: &'a NodeBody,
 }

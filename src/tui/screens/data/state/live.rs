@@ -162,7 +162,7 @@ impl LiveStream {
     /// Records the latest timestamp of `rows`, and the pace at which timestamps advance.
     fn measure(&mut self, rows: &[NamedRow], now: Timestamp) {
         let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return };
-        // The source has started again at an earlier time. The pace is measured anew.
+        // The source has started again at an earlier time. The pace is measured again.
         if self.newest_row.is_some_and(|row| row.since(newest) > PAST_FROM) {
             self.newest_row = None;
             (self.pace_from, self.pace_next) = (None, None);
@@ -258,7 +258,7 @@ pub(crate) struct Pin {
     /// The display name.
     pub(crate) name: String,
     pub(crate) live: LiveStream,
-    /// Latest values.
+    /// Latest values of the charted column.
     pub(crate) spark: RecentValues,
     /// Loading of the dataset's details, which are unknown for a pin restored from a session.
     pub(crate) details: Resource<()>,

@@ -15,7 +15,7 @@ pub(crate) enum ChartKind {
     Candles,
     /// A line through the closing values.
     Line,
-    /// Heikin-Ashi candles.
+    /// Heikin-Ashi candles, which smooth the prices.
     Heikin,
 }
 

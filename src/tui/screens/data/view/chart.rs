@@ -298,7 +298,7 @@ fn indicators(
         Indicators::Off => Vec::new(),
         Indicators::Averages => {
             let mut lines = AVERAGES.map(mean).to_vec();
-            // The volume-weighted mean starts anew each day, so it has no meaning for daily
+            // The volume-weighted mean starts again each day, so it has no meaning for daily
             // buckets.
             if resolution != Resolution::Day && candles.iter().any(|it| it.volume > 0.0) {
                 lines.push(("VWAP".to_owned(), stats::volume_weighted_average(candles)));

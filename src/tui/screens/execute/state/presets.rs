@@ -18,7 +18,7 @@ const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CRE
 /// A saved form.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Preset {
-    /// The request.
+    /// Request that the preset fills in.
     pub(crate) request: ExecuteRequest,
     /// Source of standard input.
     pub(crate) input: Input,
@@ -172,7 +172,7 @@ pub(crate) fn unescape(text: &str) -> String {
     plain
 }
 
-/// Reverts [`unescape`].
+/// Escapes line breaks, tabs and backslashes; [`unescape`] reverts this.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n").replace('\t', "\\t")
 }
