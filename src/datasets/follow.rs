@@ -275,7 +275,7 @@ impl Datasets {
             }
             for (row_idx, number) in numbers.into_iter().enumerate() {
                 let cursor = Cursor { era, number, revision: has_changes.then_some(revision) };
-                push_row_event(&mut events, EVENT_DATA, &mut writer, (&rows, row_idx), cursor);
+                push_row_event(&mut events, EVENT_DATA, &mut writer, &rows, row_idx, cursor);
             }
             Ok((Bytes::from(events), ReaderPhase::Live { revision, number }))
         });
@@ -394,7 +394,7 @@ impl Missed {
             let is_correction =
                 self.changes.get(change_idx).is_some_and(|change| change.has_replaced(number));
             let name = if is_correction { EVENT_CORRECTION } else { EVENT_DATA };
-            push_row_event(&mut events, name, writer, (rows, row_idx), cursor);
+            push_row_event(&mut events, name, writer, rows, row_idx, cursor);
         }
         for (span, change) in deletions {
             push_deletion_event(&mut events, dataset, span, change, cursor.era);
@@ -459,7 +459,7 @@ pub(crate) fn render_frames(
     frames_of(commits, |events, row_idx| {
         let number = rows.ids.get(row_idx).copied().unwrap_or_default();
         let cursor = Cursor { era, number, revision: None };
-        push_row_event(events, EVENT_DATA, writer, (rows, row_idx), cursor);
+        push_row_event(events, EVENT_DATA, writer, rows, row_idx, cursor);
     })
 }
 
@@ -468,7 +468,8 @@ fn push_row_event(
     to: &mut Vec<u8>,
     name: &str,
     writer: &mut Writer,
-    (rows, row_idx): (&Block, usize),
+    rows: &Block,
+    row_idx: usize,
     cursor: Cursor,
 ) {
     to.extend_from_slice(b"event: ");

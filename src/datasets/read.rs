@@ -256,8 +256,7 @@ impl Datasets {
                 Position::Offset(_) => span,
                 Position::After(_) => query.bounds.span(query.resolution)?,
             };
-            let page =
-                fill::read_page(&*self.store, sight, &columns, query, (span, wanted.current))?;
+            let page = fill::read_page(&*self.store, sight, &columns, query, span, wanted.current)?;
             let length = query.resolution.bucket().unwrap_or_default();
             let depends_on = Span { last: span.last + length, ..span };
             let page = render_page(&page, &params, depends_on, write);

@@ -196,7 +196,7 @@ pub(crate) struct CoverageCommand {
 pub(super) async fn coverage(command: CoverageCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let format: &str = command.format.into();
-    let covered = service.coverage(dataset.id, (command.start, command.end), format).await;
+    let covered = service.coverage(dataset.id, command.start, command.end, format).await;
     let covered = covered.context("cannot read the coverage")?;
     if command.json {
         return print_body(&covered);

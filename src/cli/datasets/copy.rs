@@ -57,7 +57,7 @@ pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
     copy_until_stopped(move |must_stop| {
         let source =
             open_source(&from, archive.as_ref()).with_context(|| format!("cannot open {from}"))?;
-        copy_all((&*source, &from), &to, &chosen, must_stop)
+        copy_all(&*source, &from, &to, &chosen, must_stop)
     })
     .await
 }
@@ -82,7 +82,8 @@ fn open_source(place: &StorePlace, archive: Option<&ArchiveUrl>) -> anyhow::Resu
 
 /// Copies the chosen datasets, or all datasets if none are chosen, and prints a line for each. Blocks.
 fn copy_all(
-    (source, from): (&dyn Store, &StorePlace),
+    source: &dyn Store,
+    from: &StorePlace,
     to: &StorePlace,
     chosen: &[String],
     must_stop: &AtomicBool,

@@ -97,7 +97,8 @@ impl Datasets {
     pub async fn coverage(
         &self,
         dataset: DatasetId,
-        (start, end): (Option<Timestamp>, Option<Timestamp>),
+        start: Option<Timestamp>,
+        end: Option<Timestamp>,
         output: &str,
     ) -> Result<CoverageBody, ClientError> {
         let path = path_of(paths::DATASET_COVERAGE, dataset);

@@ -120,8 +120,9 @@ impl Frames {
 
     /// Like [`Self::next`]. Calls `note_part` whenever a large part of a frame has arrived.
     pub async fn next_in_parts(&mut self, note_part: &(dyn Fn() + Sync)) -> Option<Incoming> {
-        let memory = (self.bytes_max, self.share.as_mut());
-        let read = read(&mut self.stream, memory, &mut self.to_skip, note_part).await;
+        let share = self.share.as_mut();
+        let read =
+            read(&mut self.stream, self.bytes_max, share, &mut self.to_skip, note_part).await;
         if let Some(share) = &mut self.share {
             share.shrink_to(0);
         }
@@ -138,7 +139,8 @@ impl Frames {
 /// Reads one frame, or `None` at the end of the stream. First skips the rest of a truncated frame.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
-    (bytes_max, share): (usize, Option<&mut Share>),
+    bytes_max: usize,
+    share: Option<&mut Share>,
     to_skip: &mut u64,
     note_part: &(dyn Fn() + Sync),
 ) -> io::Result<Option<Incoming>> {

@@ -40,8 +40,8 @@ impl Grid {
         resolution: Resolution,
         span: Span,
     ) -> Result<Self, StoreError> {
-        let first = read(store, sight, (resolution, span), Order::Ascending, 1)?;
-        let last = read(store, sight, (resolution, span), Order::Descending, 1)?;
+        let first = read(store, sight, resolution, span, Order::Ascending, 1)?;
+        let last = read(store, sight, resolution, span, Order::Descending, 1)?;
         let revision = first.revision.min(last.revision);
         let step = step(resolution);
         let [first, last] = [&first, &last].map(|page| page.rows.timestamp(0));
@@ -74,7 +74,8 @@ pub(super) fn read_page<'a>(
     sight: &Sight,
     columns: &'a [Column],
     query: &RowsQuery,
-    (span, current): (Span, Timestamp),
+    span: Span,
+    current: Timestamp,
 ) -> Result<RowsPage<'a>, StoreError> {
     let resolution = query.resolution;
     let grid = Grid::find(store, sight, resolution, span)?;
@@ -117,13 +118,13 @@ pub(super) fn read_page<'a>(
     ];
     let mut known = Vec::new();
     for (span, order, limit) in spans {
-        let part = read(store, sight, (resolution, span), order, limit)?;
+        let part = read(store, sight, resolution, span, order, limit)?;
         page.revision = page.revision.min(part.revision);
         if let Rows::Buckets(buckets) = part.rows {
             known.extend(buckets);
         }
     }
-    let mut buckets = fill(&known, times, resolution, query.extras.fill);
+    let mut buckets = fill(&known, times.0, times.1, resolution, query.extras.fill);
     if query.order == Order::Descending {
         buckets.reverse();
     }
@@ -167,7 +168,7 @@ impl Filler {
         while from <= last.timestamp.micros() {
             let until = last.timestamp.micros().min(from + (PIECE_BUCKETS - 1) * step);
             let times = (Timestamp::from_micros(from), Timestamp::from_micros(until));
-            if !write(&Rows::Buckets(fill(&known, times, self.resolution, self.fill))) {
+            if !write(&Rows::Buckets(fill(&known, times.0, times.1, self.resolution, self.fill))) {
                 return false;
             }
             from = until + step;
@@ -181,7 +182,8 @@ impl Filler {
 /// derived from its neighbors.
 fn fill(
     known: &[Bucket],
-    (first, last): (Timestamp, Timestamp),
+    first: Timestamp,
+    last: Timestamp,
     resolution: Resolution,
     fill: Fill,
 ) -> Vec<Bucket> {
@@ -231,7 +233,8 @@ fn step(resolution: Resolution) -> i64 {
 fn read(
     store: &dyn Store,
     sight: &Sight,
-    (resolution, span): (Resolution, Span),
+    resolution: Resolution,
+    span: Span,
     order: Order,
     limit: usize,
 ) -> Result<PageOfRows, StoreError> {

@@ -44,7 +44,7 @@ pub(super) async fn list(
     let filter = params.get("search").map_or(Filter::All, |text| Filter::Text(text.to_owned()));
     let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
     let listed = app.datasets.list(key, filter, skip, limit).await?;
-    Ok(Json(envelope(paths::DATASETS, &params, (skip, limit), listed)))
+    Ok(Json(envelope(paths::DATASETS, &params, skip, limit, listed)))
 }
 
 /// Creates a dataset, which the key owns, or several datasets (all or none).
@@ -96,7 +96,8 @@ fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset> {
 fn envelope(
     path: &str,
     params: &Params,
-    (skip, limit): (u64, Limit),
+    skip: u64,
+    limit: Limit,
     listed: Listed,
 ) -> Envelope<DatasetBody> {
     let n_shown = u64::try_from(listed.datasets.len()).unwrap_or(u64::MAX);
@@ -136,7 +137,7 @@ pub(super) async fn search(
     }
     let filter = Filter::Metadata(filters);
     let listed = app.datasets.list(key, filter, skip, limit).await?;
-    Ok(Json(envelope(paths::DATASETS_SEARCH, &params, (skip, limit), listed)))
+    Ok(Json(envelope(paths::DATASETS_SEARCH, &params, skip, limit, listed)))
 }
 
 /// Reads one dataset.

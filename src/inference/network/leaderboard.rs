@@ -249,8 +249,8 @@ impl Scoring<'_> {
             .copied()
             .collect();
         let nonces = of_epochs.map(|(nonce, _)| *nonce).collect();
-        let actor = (record.role, record.worker.as_str());
-        let scores = self.values.scores(actor, &nonces, &self.topic.truth);
+        let worker = record.worker.as_str();
+        let scores = self.values.scores(record.role, worker, &nonces, &self.topic.truth);
         RankedActor {
             worker: record.worker.to_string(),
             role: record.role.name().to_owned(),

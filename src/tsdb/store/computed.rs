@@ -61,7 +61,7 @@ impl dyn Store {
             (Order::Descending, count) => {
                 let (part, n) = match count {
                     Some(n) => (span, n),
-                    None => self.latest_part(sight, (resolution, length), span, n_wanted)?,
+                    None => self.latest_part(sight, resolution, length, span, n_wanted)?,
                 };
                 (part, n.saturating_sub(n_wanted)..n.saturating_sub(skip))
             }
@@ -95,9 +95,7 @@ impl dyn Store {
         visit: VisitBatch<'_>,
     ) -> Result<()> {
         match resolution {
-            Resolution::Every(..) => {
-                compute(self, sight, (resolution, span), SOURCE_ROWS_MAX, visit)
-            }
+            Resolution::Every(..) => compute(self, sight, resolution, span, SOURCE_ROWS_MAX, visit),
             _ => self.scan(sight.dataset.id, resolution, span, visit),
         }
     }
@@ -116,7 +114,8 @@ impl dyn Store {
     fn latest_part(
         &self,
         sight: &Sight,
-        (resolution, length): (Resolution, Duration),
+        resolution: Resolution,
+        length: Duration,
         span: Span,
         n_wanted: u64,
     ) -> Result<(Span, u64)> {
@@ -158,7 +157,8 @@ impl dyn Store {
 fn compute(
     store: &dyn Store,
     sight: &Sight,
-    (resolution, span): (Resolution, Span),
+    resolution: Resolution,
+    span: Span,
     source_rows_max: u64,
     visit: VisitBatch<'_>,
 ) -> Result<()> {
@@ -227,8 +227,7 @@ mod tests {
                 }
                 Ok(ControlFlow::Continue(()))
             };
-            compute(store, &sight, (resolution, Span::ALL), source_rows_max, visit)
-                .map(|()| buckets)
+            compute(store, &sight, resolution, Span::ALL, source_rows_max, visit).map(|()| buckets)
         };
         let buckets = read("45s", 3000).unwrap();
         assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 3000);

@@ -93,10 +93,10 @@ pub(super) async fn record<S: Session>(
 pub(super) async fn read<S: Session>(
     s: &mut S,
     dataset: DatasetId,
-    (after, after_row): (u64, i64),
+    after: (u64, i64),
     limit: usize,
 ) -> Result<Option<Vec<RowChange>>> {
-    let after = after.cast_signed();
+    let (after, after_row) = (after.0.cast_signed(), after.1);
     let sql = "SELECT n, revision FROM datasets.row_changes WHERE dataset = ?1 ORDER BY n LIMIT 1";
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let oldest: Vec<(i64, i64)> = s.all(sql, &[&dataset.get()], read).await?;

@@ -308,7 +308,7 @@ impl Store for SqliteStore {
         let Append { mode, mut rows, now, batches, beneath } = append;
         let work = move |connection: &Connection| {
             let beneath = beneath.as_ref();
-            let appended = append::append(connection, dataset, &mut rows, (mode, now), beneath)?;
+            let appended = append::append(connection, dataset, &mut rows, mode, now, beneath)?;
             let revision = appended.revision;
             ready(batch::put(&mut &*connection, dataset, &batches, revision))?;
             Ok((appended, rows))

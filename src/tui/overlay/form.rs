@@ -351,12 +351,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Form) 
         let of = FieldPlace { idx, label_width, is_focused: idx == form.focus };
         draw_form_field(split_rows(inside, y)[1], buf, frame, field, of);
         if is_roomy {
-            draw_hint(inside, buf, frame, (label_width + 2, y + 1), (form, field));
+            draw_hint(inside, buf, frame, (label_width + 2, y + 1), form, field);
         }
         y += pitch;
     }
     if let Some(field) = form.fields.get(form.focus).filter(|_| !is_roomy) {
-        draw_hint(inside, buf, frame, (label_width + 2, y), (form, field));
+        draw_hint(inside, buf, frame, (label_width + 2, y), form, field);
         y += 1;
     }
     if n_message > 0 {
@@ -428,7 +428,8 @@ fn draw_hint(
     buf: &mut Buffer,
     frame: Frame<'_>,
     at: (u16, u16),
-    (form, field): (&Form, &FormField),
+    form: &Form,
+    field: &FormField,
 ) {
     let (text, style) = match form.problem(field).filter(|_| form.is_tried) {
         Some(problem) => (format!("└ {problem}"), frame.theme.down),

@@ -73,7 +73,8 @@ impl PastValues {
     /// Returns the scores of an actor over the epochs with the nonces `counted`.
     pub(super) fn scores(
         &self,
-        (role, worker): (Role, &str),
+        role: Role,
+        worker: &str,
         counted: &BTreeSet<BlockHeight>,
         truth: &Truth,
     ) -> ValueScores {
@@ -217,7 +218,7 @@ mod tests {
 
     fn scores(rows: Vec<EpochActor>, truth: &Truth) -> ValueScores {
         let counted = rows.iter().map(|row| row.nonce).collect();
-        PastValues::new(rows).scores((Role::Inferer, "allo1a"), &counted, truth)
+        PastValues::new(rows).scores(Role::Inferer, "allo1a", &counted, truth)
     }
 
     #[test]

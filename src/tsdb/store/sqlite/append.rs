@@ -47,7 +47,8 @@ pub(super) fn append(
     connection: &Connection,
     dataset: DatasetId,
     rows: &mut Block,
-    (mode, now): (AppendMode, Timestamp),
+    mode: AppendMode,
+    now: Timestamp,
     beneath: Option<&Beneath>,
 ) -> Result<Appended> {
     if mode == AppendMode::Merge {
@@ -74,7 +75,7 @@ pub(super) fn append(
     let touched = match fold.filter(|_| !is_after) {
         Some(fold) => {
             let kept_from = progress.state.kept_from;
-            Some(buckets::touched(connection, dataset, fold, (rows, beneath), kept_from)?)
+            Some(buckets::touched(connection, dataset, fold, rows, beneath, kept_from)?)
         }
         None => None,
     };
@@ -82,9 +83,9 @@ pub(super) fn append(
     let late = late.unwrap_or_default();
     let held = match &touched {
         Some(touched) => touched.held.clone(),
-        None => chunks::held(connection, SeriesId::rows(dataset), late)?,
+        None => chunks::find_times(connection, SeriesId::rows(dataset), late)?,
     };
-    let mut stored = tail::held(connection, dataset, late)?;
+    let mut stored = tail::find_times(connection, dataset, late)?;
     stored.extend(&held);
     stored.extend(beneath.filter(|_| !is_after).into_iter().flat_map(|beneath| &beneath.times));
     stored.sort_unstable();

@@ -183,7 +183,7 @@ fn count_stored(
     let over = Span { first: span.first, last: span.last.min(end) };
     let over = single(connection, series, over, usize::MAX)?;
     let over: Vec<Timestamp> = over.into_iter().map(|bucket| bucket.timestamp).collect();
-    let n_twice = chunks::held(connection, series, &over)?.len();
+    let n_twice = chunks::find_times(connection, series, &over)?.len();
     Ok((in_chunks + to_u64(n_single)).saturating_sub(to_u64(n_twice)))
 }
 

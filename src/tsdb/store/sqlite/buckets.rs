@@ -156,7 +156,8 @@ pub(super) fn touched(
     connection: &Connection,
     dataset: DatasetId,
     fold: Fold,
-    (rows, beneath): (&Block, Option<&Block>),
+    rows: &Block,
+    beneath: Option<&Block>,
     kept_from: Option<Timestamp>,
 ) -> Result<Touched> {
     let [finest, longer, ..] = KEPT;

@@ -78,7 +78,7 @@ pub(super) fn ending_from(
 
 /// Returns the timestamps among `timestamps`, which are sorted, at which chunks have rows. Reads each
 /// chunk once.
-pub(super) fn held(
+pub(super) fn find_times(
     connection: &Connection,
     series: SeriesId,
     timestamps: &[Timestamp],

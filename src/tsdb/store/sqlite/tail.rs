@@ -74,7 +74,7 @@ pub(super) fn put(
 }
 
 /// Returns the timestamps among `times` at which the tail has rows.
-pub(super) fn held(
+pub(super) fn find_times(
     connection: &Connection,
     dataset: DatasetId,
     times: &[Timestamp],

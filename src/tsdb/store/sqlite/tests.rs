@@ -66,7 +66,7 @@ fn deleting_a_dataset_leaves_no_records_of_it() {
     let made = &made[0];
     let n = 60 * 1024;
     for rows in [contract::block((0..n).map(|n| (n * 9, 1.0))), contract::block([(3, 1.0)])] {
-        append::append(&connection, made.id, &mut rows.clone(), (AppendMode::Replace, now), None)
+        append::append(&connection, made.id, &mut rows.clone(), AppendMode::Replace, now, None)
             .unwrap();
     }
     assert!(delete::dataset(&connection, made.id).unwrap());

@@ -32,7 +32,8 @@ fn append(connection: &Connection, dataset: DatasetId, mut rows: Block) {
         connection,
         dataset,
         &mut rows,
-        (AppendMode::Replace, Timestamp::from_seconds(1)),
+        AppendMode::Replace,
+        Timestamp::from_seconds(1),
         None,
     )
     .unwrap();

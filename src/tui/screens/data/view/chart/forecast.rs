@@ -28,7 +28,7 @@ const REACH: f64 = 0.5;
 
 /// Returns the topic whose forecasts are drawn and its target. Returns `None` if they are switched off,
 /// or if the chart is in percent.
-fn chosen(frame: Frame<'_>) -> Option<(TopicId, Target)> {
+fn drawn_topic(frame: Frame<'_>) -> Option<(TopicId, Target)> {
     let state = &frame.state.data;
     let is_hidden = state.forecast.is_off || state.is_comparing();
     state.forecast.topic.zip(state.forecast.target).filter(|_| !is_hidden)
@@ -37,7 +37,7 @@ fn chosen(frame: Frame<'_>) -> Option<(TopicId, Target)> {
 /// Returns the number of slots to leave free after the latest candle if `n_shown` are visible.
 pub(super) fn n_ahead(frame: Frame<'_>, n_shown: usize) -> usize {
     let chart = &frame.state.data.chart;
-    let target = chosen(frame).map(|(_, target)| target);
+    let target = drawn_topic(frame).map(|(_, target)| target);
     let drawn = target.filter(|target| target.obstacle(chart.resolution()).is_none());
     let every = apart(chart.candles(), chart.resolution());
     let n_slots = drawn.and_then(|it| it.horizon.as_micros().checked_div(every.as_micros()));
@@ -50,7 +50,7 @@ pub(super) fn n_ahead(frame: Frame<'_>, n_shown: usize) -> usize {
 fn predicted(frame: Frame<'_>, seen: &[Bucket]) -> Vec<Option<Predicted>> {
     let chart = &frame.state.data.chart;
     let (Some((topic, target)), Some(first), Some(last)) =
-        (chosen(frame), seen.first(), seen.last())
+        (drawn_topic(frame), seen.first(), seen.last())
     else {
         return Vec::new();
     };
@@ -95,7 +95,7 @@ pub(super) fn series<'a>(points: &'a [Point], seen: &[Bucket], frame: Frame<'_>)
 /// and the next forecast, or the reason why there are none.
 pub(super) fn draw_legend(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
-    let Some((topic, target)) = chosen(frame) else { return };
+    let Some((topic, target)) = drawn_topic(frame) else { return };
     let mut spans = vec![Span::styled(format!("{} ", plot::MARK), theme.series(3))];
     if let Some(why) = target.obstacle(state.chart.resolution()) {
         spans.push(Span::styled(format!("topic {topic} {why}"), theme.muted));
