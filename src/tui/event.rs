@@ -165,7 +165,7 @@ pub(crate) enum AlertEvent {
     Failed(Failure),
 }
 
-/// A check that precedes a form for datasets or topics.
+/// A check that the action of a form for datasets or topics is possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Preparation {
     /// Action that opens the form.

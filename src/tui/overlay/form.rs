@@ -11,7 +11,7 @@ use crate::overlay::save::ExportTable;
 use crate::overlay::view::raise;
 use crate::overlay::{keys, profiles};
 use crate::screens::update::send_copy;
-use crate::screens::{Screen, cluster, execute};
+use crate::screens::{cluster, execute};
 use crate::state::State;
 use crate::state::change::{Change, Changed};
 use crate::state::field::Field;
@@ -52,46 +52,57 @@ pub(crate) fn open_save(state: &mut State, shown: Option<String>, path: &str) {
     state.open_form(Form::new(Purpose::Save(shown), "Save the current view", "Save", vec![field]));
 }
 
-/// Begins an action that opens a form for datasets or topics. Reports why the action is impossible, if
-/// that is known. Returns false for other actions.
+/// Opens the form of an action on datasets or topics, and checks if the action is possible. Reports why
+/// it is not, if that is known. Returns false for other actions.
 pub(crate) fn begin(state: &mut State, action: Action) -> bool {
-    let (dataset, topic, is_on_selection) = match action {
-        Action::CreateDataset | Action::Import | Action::CreateTopic => (None, None, false),
-        Action::EditDataset | Action::DeleteDataset => (state.data.selected, None, true),
-        Action::EditTopic | Action::DeleteTopic => (None, state.inference.selected, true),
+    let (dataset, topic) = match action {
+        Action::CreateDataset | Action::Import | Action::CreateTopic => (None, None),
+        Action::EditDataset | Action::DeleteDataset => (state.data.selected, None),
+        Action::EditTopic | Action::DeleteTopic => (None, state.inference.selected),
         _ => return false,
+    };
+    let form = match action {
+        // The form opens when the current settings are loaded.
+        Action::EditDataset => dataset.map(|_| Form::waiting("Dataset")),
+        Action::EditTopic => topic.map(|_| Form::waiting("Topic")),
+        _ => form_of(state, action, Prepared::default()),
     };
     let title = action.title();
     if state.services.addresses.api_key.is_none() {
         let key = state.keys.key_text(Layer::Global, Action::Profiles);
         let detail = format!("press {key} to enter a key");
         state.notify_refused(format!("{title}: no API key is in use"), detail);
-    } else if is_on_selection && dataset.is_none() && topic.is_none() {
-        state.notify_refused(format!("{title}: nothing is selected"), "");
+    } else if let Some(form) = form {
+        let preparation = Preparation { action, dataset, topic };
+        state.open_form(Form { preparation: Some(preparation), ..form });
+        state.effects.push(Effect::Prepare(preparation));
     } else {
-        state.effects.push(Effect::Prepare(Preparation { action, dataset, topic }));
+        state.notify_refused(format!("{title}: nothing is selected"), "");
     }
     true
 }
 
-/// Opens the form of an action that is possible, unless the user has turned to something else.
-pub(crate) fn on_prepared(
-    state: &mut State,
-    Preparation { action, dataset, topic }: Preparation,
-    result: Outcome<Prepared>,
-) {
-    let prepared = match result {
-        Ok(prepared) => prepared,
-        Err(failure) => return state.notify_failure(&failure),
-    };
-    let screen = if action.is_on_topics() { Screen::Inference } else { Screen::Data };
-    let is_selected = (dataset.is_none() || dataset == state.data.selected)
-        && (topic.is_none() || topic == state.inference.selected);
-    if state.screen != screen || !state.overlays.is_empty() || !is_selected {
-        return;
-    }
-    if let Some(form) = form_of(state, action, prepared) {
-        state.open_form(form);
+/// Handles the result of the check that `preparation` requested, unless its form was closed. A failure
+/// is shown in the form.
+pub(crate) fn on_prepared(state: &mut State, preparation: Preparation, result: Outcome<Prepared>) {
+    let is_selected = preparation.dataset.is_none_or(|it| state.data.selected == Some(it))
+        && preparation.topic.is_none_or(|it| state.inference.selected == Some(it));
+    let form_of = |prepared| form_of(state, preparation.action, prepared).filter(|_| is_selected);
+    let ready = result.map(form_of);
+    let is_waiting = |form: &Form| form.preparation == Some(preparation);
+    let open = state.overlays.iter_mut().find_map(|overlay| match overlay {
+        Overlay::Form(form) if is_waiting(form) => Some(form),
+        _ => None,
+    });
+    let Some(form) = open else { return };
+    let is_empty = form.purpose == Purpose::Wait;
+    match ready {
+        Err(failure) if is_empty || !form.is_sent() => form.step = Step::Failed(failure),
+        Ok(Some(ready)) if is_empty => **form = ready,
+        Ok(None) => {
+            state.overlays.retain(|it| !matches!(it, Overlay::Form(form) if is_waiting(form)))
+        }
+        _ => {}
     }
 }
 
@@ -153,6 +164,7 @@ pub(crate) fn submit(state: &mut State) {
             return;
         }
         Purpose::Report(Some(_)) => return send_copy(state, form.report_text()),
+        Purpose::Wait => state.effects.extend(form.preparation.map(Effect::Prepare)),
         Purpose::Preset => return execute::update::keep_preset(state, form.value("name")),
         Purpose::Save(shown) => save(state, form.value("file"), shown.clone()),
         Purpose::AddNode { .. } => return cluster::processes::start(state, &form),
@@ -374,7 +386,9 @@ fn message(form: &Form, frame: Frame<'_>, width: u16) -> (Vec<String>, Style) {
         Step::Typed => (Vec::new(), theme.muted),
         Step::Sent(progress) => {
             let progress = match progress.as_str() {
-                "" if form.is_import() => "waiting for the service",
+                "" if form.is_import() || form.purpose == Purpose::Wait => {
+                    "waiting for the service"
+                }
                 "" => "waiting for the service, also after this form is closed",
                 progress => progress,
             };

@@ -10,6 +10,7 @@ use std::fmt;
 use model::dataset::DatasetId;
 use wire::accounts::Secret;
 
+use crate::event::Preparation;
 use crate::keymap::Layer;
 use crate::state::change::{Change, Session};
 use crate::state::field::Field;
@@ -31,11 +32,15 @@ pub(crate) struct Form {
     /// True after an attempt to submit the form. From then on, problems of fields are shown.
     pub(crate) is_tried: bool,
     pub(crate) step: Step,
+    /// Check of the action of the form whose result is pending, or has failed.
+    pub(crate) preparation: Option<Preparation>,
 }
 
 /// Use of a form that is submitted.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Purpose {
+    /// Waits for the settings that another form changes.
+    Wait,
     /// Adds a rule for alerts.
     Alert,
     /// Saves the form of the Execute screen as a preset.
@@ -177,8 +182,23 @@ impl Form {
         verb: &'static str,
         fields: Vec<FormField>,
     ) -> Self {
-        let (title, intro) = (title.into(), String::new());
-        Self { purpose, title, intro, verb, fields, focus: 0, is_tried: false, step: Step::Typed }
+        Self {
+            purpose,
+            title: title.into(),
+            intro: String::new(),
+            verb,
+            fields,
+            focus: 0,
+            is_tried: false,
+            step: Step::Typed,
+            preparation: None,
+        }
+    }
+
+    /// Returns a form without fields that waits for settings.
+    pub(crate) fn waiting(title: &str) -> Self {
+        let form = Self::new(Purpose::Wait, title, "Retry", Vec::new());
+        Self { step: Step::Sent(String::new()), ..form }
     }
 
     /// Returns the form with an explanation above its fields.
@@ -297,7 +317,8 @@ impl Form {
     /// Returns the change that the form requests. `None` for forms that no service handles.
     pub(crate) fn change(&self) -> Option<Change> {
         match &self.purpose {
-            Purpose::Alert
+            Purpose::Wait
+            | Purpose::Alert
             | Purpose::Preset
             | Purpose::Save(_)
             | Purpose::Key(_)

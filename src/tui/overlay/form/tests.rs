@@ -184,16 +184,42 @@ fn dataset_is_deleted_only_after_its_name_was_typed() {
 }
 
 #[test]
-fn forbidden_action_is_refused_before_a_form_opens() {
+fn text_typed_before_the_service_responds_runs_no_command() {
+    for (key, typed) in [("a", "Dep"), ("D", "Dep"), ("I", "Dep"), ("E", "")] {
+        let mut screen = data_screen((80, 24));
+        let effects = screen.effects_of(key);
+        let [Effect::Prepare(preparation)] = effects.as_slice() else { panic!("{effects:?}") };
+        screen.type_text("Dep");
+        assert_eq!(screen.take_effects(), []);
+        if key == "E" {
+            insta::assert_snapshot!("waiting_80x24", screen.text());
+        }
+        screen.take(Event::Prepared(*preparation, Ok(Prepared::default())));
+        let [Overlay::Form(form)] = screen.state.overlays.as_mut_slice() else { panic!("a form") };
+        assert!(form.fields.iter().any(|field| field.text.value().starts_with(typed)), "{key}");
+        screen.press("esc");
+        screen.take(Event::Prepared(*preparation, Ok(Prepared::default())));
+        assert_eq!(screen.state.overlays.len(), 0, "the form was closed");
+    }
+}
+
+#[test]
+fn refused_action_is_reported_in_its_form() {
+    for key in ["a", "E", "D", "I"] {
+        let mut screen = data_screen((80, 24));
+        let effects = screen.effects_of(key);
+        let [Effect::Prepare(preparation)] = effects.as_slice() else { panic!("{effects:?}") };
+        let why = Failure::new("edit", "the API key does not own the dataset", "");
+        screen.take(Event::Prepared(*preparation, Err(why)));
+        screen.shows(&["✗ failed to edit: the API key does not own the dataset"]);
+        if key == "E" {
+            assert_eq!(screen.effects_of("enter"), [Effect::Prepare(*preparation)]);
+            screen.state.data.selected = Some(id(2));
+            screen.take(Event::Prepared(*preparation, Ok(Prepared::default())));
+            assert_eq!(screen.state.overlays.len(), 0, "another dataset was selected");
+        }
+    }
     let mut screen = data_screen((80, 24));
-    let effects = screen.effects_of("E");
-    let [Effect::Prepare(preparation)] = effects.as_slice() else { panic!("{effects:?}") };
-    let why = Failure::new("edit", "the API key does not own the dataset", "");
-    screen.take(Event::Prepared(*preparation, Err(why)));
-    screen.shows(&["the API key does not own the dataset"]);
-    screen.state.data.selected = Some(id(2));
-    screen.take(Event::Prepared(*preparation, Ok(Prepared::default())));
-    assert_eq!(screen.state.overlays.len(), 0, "another dataset was selected");
     screen.state.services.addresses.api_key = None;
     for key in ["a", "E", "D", "I"] {
         assert_eq!(screen.effects_of(key), []);
