@@ -349,14 +349,20 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Form) 
     let shown = (area.height.saturating_sub(fixed + n_hints) / pitch).clamp(1, n_fields.max(1));
     let shown = shown.min(n_fields);
     let height = (fixed + n_hints + shown * pitch).min(area.height);
-    let inside = raise(centered(area, width, height), buf, frame, Pane::new(&*form.title));
+    let first = first_row(form.focus, form.fields.len(), shown.into());
+    let title = if shown < n_fields {
+        let last = usize::from(shown) + first;
+        format!("{} · fields {}–{last} of {n_fields}", form.title, first + 1)
+    } else {
+        form.title.clone()
+    };
+    let inside = raise(centered(area, width, height), buf, frame, Pane::new(title));
     let intro_style = if form.layer() == Layer::Report { theme.text } else { theme.muted };
     for (y, line) in (0..inside.height.saturating_sub(2)).zip(&intro) {
         paint::text(buf, inside, (0, y), line, intro_style);
     }
     let labels = form.fields.iter().map(|field| count(field.label.len()));
     let label_width = labels.max().unwrap_or(0);
-    let first = first_row(form.focus, form.fields.len(), shown.into());
     let mut y = n_intro;
     let visible = form.fields.iter().enumerate().skip(first).take(shown.into());
     for (idx, field) in visible {
