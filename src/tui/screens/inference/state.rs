@@ -141,6 +141,16 @@ impl State {
         self.topic().into_iter().flat_map(|topic| &topic.labels).map(String::as_str).collect()
     }
 
+    /// Returns true if the service can have values of the topic without outliers.
+    pub(crate) fn has_resistant(&self) -> bool {
+        self.labels().len() <= 1
+    }
+
+    /// Returns true if the losses of actors are means of base-10 logarithms.
+    pub(crate) fn has_log_losses(&self) -> bool {
+        self.leaderboard.as_ref().is_some_and(|board| board.is_logarithmic)
+    }
+
     /// Returns the label for which values are shown.
     pub(crate) fn label(&self) -> &str {
         let labels = self.labels();

@@ -324,6 +324,7 @@ impl State {
         self.actor = None;
         self.confidence = None;
         self.leaderboard = None;
+        self.is_resistant &= self.has_resistant();
         self.load_latest();
         let past = topic.map(|topic| Effect::LoadPastActors { topic, limit: state::VALUES_MAX });
         self.effects.extend(past);

@@ -389,3 +389,13 @@ fn chain_height_advances_between_responses() {
     let state = opened();
     assert_eq!(state.height(at(7)), Some(107));
 }
+
+#[test]
+fn topic_with_labels_is_read_with_outliers() {
+    let mut state = opened();
+    act(&mut state, Action::Resistant, 1);
+    let labels = vec!["down".to_owned(), "up".to_owned()];
+    let direction = TopicSummary { labels, ..summary(2, Some(90)) };
+    take(&mut state, list(vec![summary(1, Some(90)), direction]), 2);
+    assert_eq!(act(&mut state, Action::NextTopic, 3)[0], load_latest(2));
+}
