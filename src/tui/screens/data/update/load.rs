@@ -1,6 +1,6 @@
 //! Requests for the list of datasets, the charted dataset and sparklines, and their responses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use model::dataset::{Column, Dataset, DatasetId};
@@ -48,7 +48,19 @@ impl State {
 
     pub(crate) fn on_datasets(&mut self, result: Outcome<DatasetsPage>, now: Timestamp) {
         let is_listed = result.is_ok();
+        // After a change of the service's data, an id can be that of another dataset.
+        let created: BTreeMap<_, _> = self.list().iter().map(|it| (it.id, it.created_at)).collect();
+        let listed = result.iter().flat_map(|page| &page.datasets);
+        let is_other = |it: &&Dataset| created.get(&it.id).is_some_and(|at| *at != it.created_at);
+        let replaced: Vec<_> = listed.filter(is_other).map(|it| it.id).collect();
         self.datasets.settle(result, now);
+        for dataset in replaced {
+            self.forget_values(dataset);
+            self.known_columns.remove(&dataset);
+            if Some(dataset) == self.selected {
+                self.select(dataset, now);
+            }
+        }
         // After a failure, the earlier list remains. It is sorted already, and sorting it again
         // could reverse it.
         if is_listed {
@@ -162,6 +174,7 @@ impl State {
             return;
         }
         self.chart = Chart::new(self.zoom.resolution);
+        self.rows = Resource::EMPTY;
         self.sparklines.retain(|id, _| Some(*id) != self.selected);
         self.load_rows();
         self.reload_table();
@@ -311,6 +324,7 @@ impl State {
         }
         self.forget_values(id);
         self.chart = Chart::new(self.zoom.resolution);
+        self.rows = Resource::EMPTY;
         self.crosshair = None;
         self.load_rows();
     }
@@ -336,7 +350,7 @@ impl State {
         }
     }
 
-    /// Drops the latest values of a dataset, since another column is displayed. The values are loaded
+    /// Drops the latest values of a dataset, since other values are displayed, which are loaded
     /// again. For a pinned dataset, this is done by reopening its stream.
     fn forget_values(&mut self, dataset: DatasetId) {
         self.sparklines.remove(&dataset);
