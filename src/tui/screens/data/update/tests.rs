@@ -538,3 +538,33 @@ fn public_tag_is_acquired_and_the_list_read_again() {
     let event = DataEvent::Acquired { tag: "public".to_owned(), result: Ok(Acquired::Already) };
     assert!(matches!(take(&mut state, event, 1)[..], [Effect::LoadDatasets { .. }]));
 }
+
+#[test]
+fn export_that_cannot_begin_asks_for_another_path() {
+    let mut state = charted(vec![row(9, 2.0), row(1, 1.0)]);
+    state.act(Action::Export, at(0));
+    state.export.path.set("/missing/cpu.csv");
+    effects_of(&mut state, State::confirm_input);
+    let failed = || ExportNews::Failed(Failure::new("export", "no such file", ""));
+    state.on(DataEvent::Export(failed()), at(1));
+    assert!(state.export.path.is_edited());
+    assert_eq!(state.export.path.value(), "/missing/cpu.csv");
+    effects_of(&mut state, State::confirm_input);
+    let progress = ExportSize { rows: 1, total_rows: Some(2), bytes: 20 };
+    state.on(DataEvent::Export(ExportNews::Written(progress)), at(2));
+    state.on(DataEvent::Export(failed()), at(3));
+    assert!(!state.is_edited(), "rows were written");
+}
+
+#[test]
+fn values_of_a_dataset_are_dropped_if_its_id_belongs_to_another_one() {
+    let mut state = charted(vec![row(1, 1.0)]);
+    let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
+    answered(&mut state, &asked, Rows::Raw(vec![row(2, 8.0)]));
+    assert!(state.sparkline(id(2)).is_some());
+    let again = |number, name| harness::dataset(number, name, at(3));
+    let asked = found(&mut state, &[again(1, "cpu"), again(2, "gold")]);
+    assert!(state.sparkline(id(2)).is_none());
+    assert_eq!(rows_query(&asked).dataset, id(1));
+    assert_eq!(closes(&state), Vec::<f64>::new());
+}
