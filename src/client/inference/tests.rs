@@ -11,7 +11,8 @@ use super::*;
 use crate::tests::fake::Fake;
 
 async fn service() -> (Fake, Inference) {
-    let latest = |Path((version, topic)): Path<(String, String)>| async move {
+    let latest = |Path((version, topic)): Path<(String, String)>, uri: axum::http::Uri| async move {
+        assert_eq!(uri.query(), Some("leave_out=all"), "it includes all values of forecasters");
         if version != "v10" || topic != "14" {
             let body = json!({ "code": 5, "message": "no such topic", "details": [] });
             return (StatusCode::NOT_FOUND, Json(body));
