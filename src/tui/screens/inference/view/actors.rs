@@ -67,7 +67,10 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let is_ranked = state.sorted_by() == MEAN_LOSS && state.leaderboard.is_some();
     let title = if is_ranked { "Leaderboard" } else { "Actors" };
-    let info = format!("{} · sort {}", scene.actors.len(), state.actor_order.note(MEAN_LOSS));
+    let has_logs = state.has_log_losses() && state.detail == Detail::MeanLoss;
+    let kind = if has_logs { " · log10 losses" } else { "" };
+    let note = state.actor_order.note(MEAN_LOSS);
+    let info = format!("{}{kind} · sort {note}", scene.actors.len());
     let body = scene.draw_pane(area, buf, Pane::Actors, title, info);
     if scene.actors.is_empty() {
         return scene.draw_nothing(body, buf);
@@ -131,7 +134,8 @@ fn cells(actor: &Actor<'_>, scene: Scene<'_>) -> Vec<Cell> {
     let (theme, decimals) = (scene.theme, scene.decimals());
     let (symbol, dot) = mark(actor, theme);
     let name = name_of(actor);
-    let name = match actor.rank.filter(|_| scene.state.detail == Detail::MeanLoss) {
+    let has_ranks = scene.state.detail == Detail::MeanLoss || scene.state.sorted_by() == MEAN_LOSS;
+    let name = match actor.rank.filter(|_| has_ranks) {
         Some(rank) => format!("{rank:>2} {name}"),
         None => name.into_owned(),
     };
@@ -204,7 +208,7 @@ fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
         ("known as", name.unwrap_or_else(|| format::NONE.to_owned())),
         ("role", <&str>::from(actor.role).to_owned()),
         ("value", or_none(actor.value, |value| value.to_string())),
-        ("mean loss", mean_loss),
+        (if scene.state.has_log_losses() { "log10 loss" } else { "mean loss" }, mean_loss),
     ];
     let more = [
         ("weight", or_none(actor.weight, |weight| format!("{:.2} %", weight * 100.0))),

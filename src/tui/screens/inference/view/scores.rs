@@ -55,8 +55,9 @@ fn draw_scores(area: Rect, buf: &mut Buffer, scored: &RankedActor, scene: Scene<
     let signed = |value| format!("{} %", format::signed(value, 2));
     // The scores of an actor without a rank cover all its epochs.
     let n_epochs = if scored.rank.is_some() { scored.n_counted_epochs } else { scored.n_epochs };
+    let mean = if scene.state.has_log_losses() { "log10 loss" } else { "mean loss" };
     let facts = [
-        ("mean loss", four_digits(scored.mean_loss)),
+        (mean, four_digits(scored.mean_loss)),
         ("median", four_digits(scored.median_loss)),
         ("beats naive", percent(scored.better_than_naive)),
         ("contributes", or_none(scored.contribution, signed)),

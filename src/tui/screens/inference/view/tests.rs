@@ -300,6 +300,7 @@ fn key_cycles_through_the_influence_table_and_leave_out_table_and_loss_table() {
     state.inference.act(Action::LeaveOuts, now());
     let shown = text(&state, 160, 43);
     assert!(shown.contains("WITHOUT") && shown.contains("ALONE"), "{shown}");
+    assert!(shown.contains(" 1 last value"), "ranks explain the order: {shown}");
     state.inference.act(Action::LeaveOuts, now());
     let shown = text(&state, 160, 43);
     assert!(shown.contains("LOSS") && shown.contains("SCORE"), "{shown}");
