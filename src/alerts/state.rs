@@ -320,7 +320,7 @@ impl Memory {
                     return Some((false, format!("rows of {of} arrive again")));
                 }
                 let silence = now.duration_since(*last);
-                let text = format!("no row of {of} for {}", format_duration(silence));
+                let text = format!("no row of {of} received for {}", format_duration(silence));
                 (silence >= *silent_for).then_some((true, text))
             }
             (

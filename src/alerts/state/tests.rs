@@ -151,7 +151,7 @@ fn silence_is_measured_since_the_latest_row() {
     assert_eq!(rule.at(4, &Fact::Tick), None);
     assert_eq!(rule.at(4, &rows(&[(1, 1.0)])), None);
     assert_eq!(rule.at(8, &Fact::Tick), None);
-    assert_eq!(rule.at(9, &Fact::Tick), Some(firing("no row of btc for 5s")));
+    assert_eq!(rule.at(9, &Fact::Tick), Some(firing("no row of btc received for 5s")));
     assert_eq!(rule.at(20, &rows(&[(2, 1.0)])), Some(resolved("rows of btc arrive again")));
 }
 
@@ -249,7 +249,7 @@ fn rules_keep_their_states_when_a_rule_is_added() {
     let silence = "dataset = 'btc'\nsilent_for = '10s'";
     let mut rule = Watched::new(silence);
     rule.add_rule(9);
-    assert_eq!(rule.at(10, &Fact::Tick), Some(firing("no row of btc for 10s")));
+    assert_eq!(rule.at(10, &Fact::Tick), Some(firing("no row of btc received for 10s")));
     rule.watcher.repeat = Some(Duration::from_mins(1));
     rule.add_rule(11);
     assert_eq!(rule.at(12, &Fact::Tick), None, "no row has arrived");
@@ -275,6 +275,10 @@ fn firing_rule_whose_condition_is_changed_is_resolved_by_a_fact_only() {
     let repeat = Some(Duration::from_secs(5));
     rule.watcher.replace_rules(rules.rules, &["r".to_owned()], repeat, now);
     assert_eq!(rule.at(12, &Fact::Tick), None);
-    assert_eq!(rule.at(15, &Fact::Tick), Some(firing("no row of btc for 10s")), "repeated");
+    assert_eq!(
+        rule.at(15, &Fact::Tick),
+        Some(firing("no row of btc received for 10s")),
+        "repeated"
+    );
     assert!(rule.at(16, &rows(&[(1, 1.0)])).is_some());
 }
