@@ -91,6 +91,7 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
     }
     if state.chart.candles().is_empty()
         && !state.tape.is_empty()
+        && state.rows.value().is_some()
         && let Some(Shape::Value(column)) = state.shape()
     {
         let hint = frame.key(Layer::Data, Action::NextColumn) + " charts the next column";
@@ -271,9 +272,13 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Buck
         scale: share_scale(frame, window.seen),
         ..chart
     };
-    frame.hits.set_chart(chart.columns(area));
+    let columns = chart.columns(area);
+    let n_drawn = columns.1.len();
+    frame.hits.set_chart(columns);
     chart.render(area, buf);
-    window.seen
+    // Gaps can take the columns of the oldest candles.
+    let (drawn, _) = window.extended.split_at(window.extended.len().saturating_sub(window.n_newer));
+    drawn.get(drawn.len().saturating_sub(n_drawn)..).unwrap_or(window.seen)
 }
 
 /// Returns a scale from 0 to 100 if all values are shares in percent.

@@ -501,3 +501,32 @@ fn columns_are_loaded_again_when_a_row_has_a_new_column() {
     let effects = effects_of(&mut state, |state| state.data.act(Action::Refresh, now()));
     assert_eq!(asked(&effects), 1, "or after a manual refresh");
 }
+
+#[test]
+fn numbers_above_a_chart_with_gaps_cover_the_drawn_candles() {
+    let mut rows = bars(300, 7, 67_431.0);
+    rows.drain(290..294);
+    let columns = ["open", "high", "low", "close", "volume"].map(|name| (name, Dtype::Float));
+    let mut state = of_columns(&columns, rows);
+    state.data.zoom.density = crate::widget::candles::Density::Wide;
+    let shown = text(&state, 160, 43);
+    let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
+    let (_, hits) = harness::drawn_by(draw, &state, (160, 43), &theme);
+    let times = (0..160).filter_map(|x| match hits.target_at(x, 12) {
+        Some(Target::Time(time)) => Some(time),
+        _ => None,
+    });
+    let first = state.data.candle_at(times.min().unwrap()).unwrap();
+    let open = format!("O {}", format::grouped(first.open, 2));
+    assert!(shown.contains(&open), "{open} {shown}");
+}
+
+#[test]
+fn column_is_not_called_empty_before_its_rows_are_loaded() {
+    let mut state = of_columns(&[("close", Dtype::Float), ("open", Dtype::Float)], bars(9, 7, 1.0));
+    let news = StreamEvent::Item(bars(9, 7, 1.0));
+    state.data.on(DataEvent::Stream { dataset: id(1), news }, now());
+    state.data.act(Action::NextColumn, now());
+    let shown = text(&state, 120, 30);
+    assert!(shown.contains("loading") && !shown.contains("no values in column"), "{shown}");
+}
