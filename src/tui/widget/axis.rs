@@ -26,6 +26,19 @@ pub(crate) struct Ticks {
 /// Maximum number of ticks of an axis.
 const TICKS_MAX: u16 = 64;
 
+impl Ticks {
+    /// Formats the tick `value`. Very small numbers are written as powers of ten.
+    pub(crate) fn text(&self, value: f64) -> String {
+        let power = value.abs().log10().floor();
+        if self.decimals <= format::DECIMALS_MAX || power >= 0.0 {
+            return format::grouped(value, self.decimals);
+        }
+        // Zero has no power.
+        let decimals = self.decimals.saturating_sub(super::paint::cells(-power, u16::MAX).into());
+        if value == 0.0 { "0".to_owned() } else { format!("{value:.decimals$e}") }
+    }
+}
+
 impl Scale {
     /// Returns a scale that contains all finite `values`, with a margin on both sides. `margin` is
     /// its share of the scale's length. Returns `None` if there is no finite value.

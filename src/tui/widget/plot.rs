@@ -108,12 +108,12 @@ pub(crate) fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Them
     }
     // There is about one line for four rows.
     let ticks = scale.ticks((plot.height / 4).clamp(2, TICKS_MAX));
-    for value in ticks.values {
+    for &value in &ticks.values {
         let row = paint::cells_down(row_of(scale, value, plot.height), plot.height - 1);
         for x in 0..plot.width {
             paint::put(buf, plot, (x, row), GRID, theme.faint);
         }
-        let text = format::grouped(value, ticks.decimals);
+        let text = ticks.text(value);
         paint::text_before(buf, values, (values.width, row), &text, theme.muted);
     }
 }
@@ -218,7 +218,7 @@ pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -
     }
     let ticks = Scale::over([low, high], 0.0).map(|scale| scale.ticks(TICKS_MAX));
     let ticks = ticks.map_or_else(Vec::new, |ticks| {
-        ticks.values.iter().map(|value| format::grouped(*value, ticks.decimals).len()).collect()
+        ticks.values.iter().map(|value| ticks.text(*value).len()).collect()
     });
     // The widest number is the lowest, the highest, or a tick. If all values are equal, ticks have more
     // decimals or another sign.
@@ -269,5 +269,14 @@ pub(crate) fn time_axis(
         paint::text(buf, axis, (*x, 1), &label, theme.muted);
         free_from = x.saturating_add(width).saturating_add(2);
         before = Some(label_time);
+    }
+    if before.is_none() {
+        // No step begins, or its label does not fit. The first column gets a label that ends before
+        // the end of the axis.
+        let label = axis::time_label(first.1, None, step.max(apart), now);
+        let width = u16::try_from(label.len()).unwrap_or(u16::MAX);
+        paint::put(buf, axis, (first.0, 0), '┴', theme.border);
+        let x = first.0.min(axis.width.saturating_sub(width));
+        paint::text(buf, axis, (x, 1), &label, theme.muted);
     }
 }

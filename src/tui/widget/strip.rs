@@ -13,8 +13,8 @@
 use ratatui::prelude::*;
 
 use super::axis::Scale;
+use super::paint;
 use super::stats::{self, Quartiles};
-use super::{format, paint};
 use crate::theme::Theme;
 
 /// A distribution of values.
@@ -173,9 +173,9 @@ impl<'a> Plot<'a> {
         }
         let ticks = self.scale.ticks((area.width / 22).clamp(1, 7));
         let mut free_from = 0;
-        for value in ticks.values {
+        for &value in &ticks.values {
             let x = self.column(value);
-            let label = format::grouped(value, ticks.decimals);
+            let label = ticks.text(value);
             let width = u16::try_from(label.len()).unwrap_or(u16::MAX);
             // The label is centered below its tick, unless it would extend beyond the area.
             let start = x.saturating_sub(width / 2).min(area.width.saturating_sub(width));

@@ -430,3 +430,12 @@ fn moving_average_far_from_the_candles_does_not_affect_the_scale() {
         labels(&|buf| Candles { overlays: &overlays, ..plain }.render(buf.area, buf));
     assert_eq!(with_overlay, labels(&|buf| plain.render(buf.area, buf)));
 }
+
+#[test]
+fn time_axis_of_few_candles_has_a_label() {
+    for n in [1, 2, 3] {
+        let shown =
+            harness::framed_text(&draw_candles(60, 16, &walk(n, 7), Density::Narrow, &dark()));
+        assert!(shown.contains("03:35"), "{shown}");
+    }
+}

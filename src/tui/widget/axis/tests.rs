@@ -69,3 +69,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn ticks_of_very_small_numbers_differ() {
+    let ticks = Scale::between(1.0e-12, 1.98e-12).unwrap().ticks(3);
+    let texts: Vec<_> = ticks.values.iter().map(|value| ticks.text(*value)).collect();
+    assert_eq!(texts, ["1.0e-12", "1.5e-12"]);
+    let ticks = Scale::between(-2e-12, 2e-12).unwrap().ticks(3);
+    let texts: Vec<_> = ticks.values.iter().map(|value| ticks.text(*value)).collect();
+    assert_eq!(texts, ["-2e-12", "0", "2e-12"]);
+}
