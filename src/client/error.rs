@@ -143,7 +143,8 @@ impl ClientError {
             Self::Lost { .. } => "check that the service runs, and whether it handled the request",
             Self::TimedOut { .. } => "try again, or request less data",
             Self::Limited { .. } => "wait, then try again",
-            Self::Refused { status: 401 | 403, .. } => "check the API key and its tags",
+            Self::Refused { status: 401, .. } => "check the API key",
+            Self::Refused { status: 403, .. } => "check the API key and its tags",
             Self::Refused { status: 404, .. } => {
                 "check the name or id, and that a tag of the key grants access"
             }

@@ -131,11 +131,15 @@ async fn perform(
         | Change::CreateKey { .. }
         | Change::RevokeKey { .. } => {
             let changed = ask(accounts, what, async |it| change_keys(&it, change).await).await;
-            changed.map_err(|failure| match failure.status {
-                // The advice of the client is about API keys.
-                Some(401) => Failure { next: "log in again".to_owned(), ..failure },
-                _ => failure,
-            })
+            // The advice of the client is about API keys.
+            let next = match (change, changed.as_ref().err().and_then(|failure| failure.status)) {
+                (_, Some(401)) => "log in again",
+                (Change::LogIn { is_new: true, .. }, Some(403)) => {
+                    "the operator opens it: triptych keys sign-up open"
+                }
+                _ => return changed,
+            };
+            changed.map_err(|failure| Failure { next: next.to_owned(), ..failure })
         }
     }
 }
