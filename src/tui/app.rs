@@ -8,6 +8,7 @@ pub(crate) mod perform;
 use std::time::Duration;
 
 use ratatui::prelude::*;
+use unicode_width::UnicodeWidthStr;
 
 use crate::event::{DataEvent, Effect, Event, InferenceEvent, Target, Timer};
 use crate::keymap::{Action, Chord, Layer, Resolved};
@@ -24,9 +25,7 @@ use crate::state::overlay::Overlay;
 use crate::state::services::{HeadId, Service};
 use crate::state::{Dirty, State, session, stack};
 use crate::theme::Theme;
-use crate::view::{
-    Frame, Hits, SIZE_MIN, Tier, centered, draw_centered, footer, header, past, split_rows,
-};
+use crate::view::{Frame, Hits, SIZE_MIN, Tier, draw_centered, footer, header, past, split_rows};
 use crate::widget::paint;
 
 /// Maximum time between two presses of `^C` that end the program.
@@ -436,11 +435,16 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 
 fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
     let (width, height) = SIZE_MIN;
-    let text = format!("{width}×{height} needed, {}×{} now", area.width, area.height);
+    let [needed, now] =
+        [format!("{width}×{height} needed"), format!("{}×{} now", area.width, area.height)];
+    let text = format!("{needed}, {now}");
+    let is_narrow = text.width() > area.width.into();
     let [top, _, bottom] = rows(area, 1);
     header::draw_health(top, buf, state, theme);
     let bold = theme.text.add_modifier(Modifier::BOLD);
-    draw_centered(buf, centered(area, area.width, 1), &[(&text, bold)]);
+    let lines: &[(&str, Style)] =
+        if is_narrow { &[(&needed, bold), (&now, bold)] } else { &[(&text, bold)] };
+    draw_centered(buf, area, lines);
     if area.height > 2 {
         let quit = format!("{} quit", state.keys.key_text(Layer::Global, Action::Quit));
         paint::text(buf, bottom, (0, 0), &quit, theme.muted);

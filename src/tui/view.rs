@@ -70,12 +70,15 @@ impl Frame<'_> {
         header::away(service, self.state).map(|text| Span::styled(text, self.theme.down))
     }
 
-    /// Returns [`Self::away`] if the service is connected but does not respond. Otherwise returns
-    /// `stream`, the description of its stream.
+    /// Returns `stream`, the description of the service's stream, unless the service is connected but
+    /// does not respond, or rejects the API key.
     pub(crate) fn silent_or(&self, service: Service, stream: String) -> Span<'static> {
-        let is_silent = *self.state.services.health(service) == Health::Silent;
-        let away = if is_silent { self.away(service) } else { None };
-        away.unwrap_or_else(|| stream.into())
+        let trouble = match self.state.services.health(service) {
+            Health::Silent => self.away(service),
+            Health::Refused { .. } => Some(Span::styled("refused", self.theme.down)),
+            _ => None,
+        };
+        trouble.unwrap_or_else(|| stream.into())
     }
 
     /// Returns [`Self::away`] if the service is unavailable, otherwise `usual`.

@@ -145,6 +145,13 @@ fn in_view(state: &mut State, action: Action) {
     if execute::update::act_on_output(state, action) || cluster::start::act(state, action) {
         return;
     }
+    let is_on_groups = matches!(action, Action::NextOutput | Action::Diff | Action::Mark);
+    if is_on_groups
+        && matches!(state.screen, Screen::Cluster | Screen::Execute)
+        && state.results().selected(&state.runs).is_none()
+    {
+        return state.notify_refused("no run yet", "");
+    }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
     let known = ClusterContext { nodes, stack, runs, page };
     match state.screen {

@@ -275,6 +275,7 @@ fn values_stay_visible_after_a_failed_request() {
 #[test]
 fn too_small_terminal_shows_the_required_size() {
     check("small", &Harness::ready(40, 8));
+    Harness::ready(15, 5).shows(&["60×16 needed", "15×5 now"]);
 }
 
 #[test]

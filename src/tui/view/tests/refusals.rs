@@ -15,7 +15,7 @@ fn refused(what: &str, status: u16) -> Failure {
 
 #[test]
 fn refusals_are_shown_with_reason_and_advice() {
-    let cases: [(&str, Cause, &[&str]); 11] = [
+    let cases: [(&str, Cause, &[&str]); 13] = [
         (
             "no head",
             |screen| {
@@ -70,6 +70,8 @@ fn refusals_are_shown_with_reason_and_advice() {
         ("nothing to copy", |screen| screen.press("0 y"), &["nothing to copy here"]),
         ("nothing to export", |screen| screen.press("4 x"), &["nothing to export yet"]),
         ("nothing to repeat", |screen| screen.press("1 tab R"), &["no run yet"]),
+        ("nothing to compare", |screen| screen.press("1 d"), &["no run yet"]),
+        ("no output", |screen| screen.press("2 esc o"), &["no run yet"]),
         ("nothing to save", |screen| screen.press("1 tab tab x"), &["nothing to save yet"]),
         ("nothing to page", |screen| screen.press("1 tab tab |"), &["nothing to page through yet"]),
     ];
