@@ -224,7 +224,7 @@ impl Network {
         let budget = Budget::new(&guard);
         let mut swarm = swarm::build(&options.identity, gate, &connectivity, &names, &budget)?;
         let wanted = swarm::listened_on(options.address, options.port, connectivity.websocket)?;
-        let listening = swarm::listen(&mut swarm, &wanted).await?;
+        let (listening, early) = swarm::listen(&mut swarm, &wanted).await?;
         let advertised = connectivity.advertised.into_iter().map(|Advertised(address)| address);
         let advertised: Vec<Multiaddr> = advertised.collect();
         let announces_listening = advertised.is_empty();
@@ -266,7 +266,7 @@ impl Network {
             listening: Arc::clone(&network.listening),
             announces_listening,
         };
-        group.spawn("network", actor.run());
+        group.spawn("network", actor.run(early));
         let bytes_max = connectivity.answer_bytes_max;
         let reading =
             exchange::read_all(accepted, protocols, bytes_max, events, budget, group.clone());

@@ -93,8 +93,16 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// Runs until the last handle or the receiver of events is dropped.
-    pub(super) async fn run(mut self) {
+    /// Handles the `early` events, which the swarm reported before this task started. Then runs until
+    /// the last handle or the receiver of events is dropped.
+    pub(super) async fn run(mut self, early: Vec<SwarmEvent<BehaviourEvent>>) {
+        for event in early {
+            if let Some(event) = self.on_swarm_event(event)
+                && self.events.send(event).await.is_err()
+            {
+                return;
+            }
+        }
         let guard = self.guard.clone();
         loop {
             let event = tokio::select! {

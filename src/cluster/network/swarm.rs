@@ -24,7 +24,7 @@ use libp2p::{
 use libp2p_websocket as websocket;
 use model::node::SUBGROUP_BYTES_MAX;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
 use super::address::ip;
@@ -202,23 +202,26 @@ pub(super) fn listened_on(
     Ok(iter::once(at(port)).chain(websocket).collect())
 }
 
-/// Listens on the `wanted` addresses. Returns all resulting addresses without the peer id.
+/// Listens on the `wanted` addresses. Returns all resulting addresses without the peer id, and the other
+/// events of the swarm in this time, since a peer might already connect.
 pub(super) async fn listen(
     swarm: &mut Swarm<Behaviour>,
     wanted: &[Multiaddr],
-) -> Result<Vec<Multiaddr>, NetworkError> {
+) -> Result<(Vec<Multiaddr>, Vec<SwarmEvent<BehaviourEvent>>), NetworkError> {
     let failed = |address: &Multiaddr, source: Box<dyn std::error::Error + Send + Sync>| {
         NetworkError::Listen { address: address.to_string(), source }
     };
-    let mut found = Vec::new();
+    let (mut found, mut early) = (Vec::new(), Vec::new());
     for wanted in wanted {
         swarm.listen_on(wanted.clone()).map_err(|error| failed(wanted, Box::new(error)))?;
         let n_before = found.len();
+        let mut end = Instant::now() + LISTEN_WITHIN;
         loop {
-            let has_address = found.len() > n_before;
-            let patience = if has_address { ADDRESSES_WITHIN } else { LISTEN_WITHIN };
-            match timeout(patience, swarm.select_next_some()).await {
+            match timeout_at(end, swarm.select_next_some()).await {
                 Ok(SwarmEvent::NewListenAddr { address, .. }) => {
+                    if found.len() == n_before {
+                        end = Instant::now() + ADDRESSES_WITHIN;
+                    }
                     found.push(address);
                     if ip(wanted).is_none_or(|ip| !ip.is_unspecified()) {
                         break;
@@ -228,8 +231,8 @@ pub(super) async fn listen(
                     let source = reason.err().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
                     return Err(failed(wanted, Box::new(source)));
                 }
-                Ok(_) => {}
-                Err(_) if has_address => break,
+                Ok(event) => early.push(event),
+                Err(_) if found.len() > n_before => break,
                 Err(_) => {
                     let source = io::Error::from(io::ErrorKind::TimedOut);
                     return Err(failed(wanted, Box::new(source)));
@@ -237,7 +240,7 @@ pub(super) async fn listen(
             }
         }
     }
-    Ok(found)
+    Ok((found, early))
 }
 
 /// A connection that is idle for this time is probed by the kernel. The time is longer than the ping

@@ -239,7 +239,7 @@ async fn forged_addresses_from_the_peer_table_are_dialed_a_limited_number_of_tim
         table.kad().store_mut().add_provider(record).unwrap();
     }
     let any = [Multiaddr::from(Ipv4Addr::LOCALHOST).with(Protocol::Tcp(0))];
-    let listening = swarm::listen(&mut liar, &any).await.unwrap();
+    let (listening, _) = swarm::listen(&mut liar, &any).await.unwrap();
     let boot: BootNode = format!("{}/p2p/{}", listening[0], keys.peer_id()).parse().unwrap();
     group.spawn("liar", async move {
         loop {

@@ -83,6 +83,31 @@ async fn worker_finds_a_head_of_its_peer_store_even_after_its_restart() {
 }
 
 #[tokio::test]
+async fn peer_that_connects_while_the_node_starts_is_reported() {
+    let group = Group::default();
+    let free = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let keys = Identity::random();
+    let mut peer = bare_swarm(&keys);
+    group.spawn("peer", async move {
+        let address: Multiaddr = format!("/ip4/127.0.0.1/tcp/{port}").parse().unwrap();
+        loop {
+            peer.dial(address.clone()).unwrap();
+            while !matches!(
+                peer.select_next_some().await,
+                SwarmEvent::OutgoingConnectionError { .. }
+            ) {}
+        }
+    });
+    // The node waits for the addresses of all interfaces. The peer connects in this time.
+    let address = Ipv4Addr::UNSPECIFIED.into();
+    let everywhere = NetworkOptions { address, port, ..options(vec![]) };
+    let (_node, mut events) = started(&group, everywhere).await;
+    connected(&mut events, keys.peer_id()).await;
+}
+
+#[tokio::test]
 async fn peer_that_connects_again_is_dialed_at_the_addresses_that_it_announced() {
     let group = Group::default();
     let (head, mut at_head) = node(&group, vec![]).await;
