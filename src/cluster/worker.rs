@@ -198,8 +198,10 @@ impl Worker {
 
     /// Returns the metrics in the Prometheus text format.
     pub fn metrics_text(&self) -> String {
-        self.0.context.metrics.set(metrics::SLOTS_FREE, &[], self.slots().1);
-        self.0.context.metrics.text()
+        let NodeContext { metrics, peers, .. } = &self.0.context;
+        metrics.set(metrics::SLOTS_FREE, &[], self.slots().1);
+        metrics.set(metrics::PEERS_CONNECTED, &[], peers.n_connected());
+        metrics.text()
     }
 
     /// Returns the number of slots that `head` could use if no other head needed any, and the number

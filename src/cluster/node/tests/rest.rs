@@ -105,8 +105,12 @@ async fn metrics_and_api_description_are_served() {
         assert!(text.lines().any(|actual| actual == line), "{line} is not in\n{text}");
     }
     let (_, worker) = raw(cluster.workers[0].api_address().unwrap(), "GET /metrics", "", "").await;
-    let line = format!("b7s_executor_function_executions_ok{{function=\"{id}\"}} 1");
-    assert!(worker.lines().any(|actual| actual == line), "{worker}");
+    for line in [
+        format!("b7s_executor_function_executions_ok{{function=\"{id}\"}} 1"),
+        "b7s_node_peers_connected 1".to_owned(),
+    ] {
+        assert!(worker.lines().any(|actual| actual == line), "{line} is not in\n{worker}");
+    }
     for text in [text, worker] {
         assert!(text.contains("\nprocess_start_time_seconds "), "{text}");
     }
