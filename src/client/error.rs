@@ -5,6 +5,35 @@ use std::time::Duration;
 use model::escape::escape_line;
 use task::causes::chain;
 
+/// Start of the message of an unhealthy service, before the state of its database.
+pub(crate) const DATABASE: &str = "database: ";
+
+/// Texts in errors of broken connections, with advice for each. The errors are from several crates and
+/// from proxies, and only their texts distinguish the causes.
+const CONNECTION_ADVICE: [(&str, &str); 6] = [
+    (
+        "CaUsedAsEndEntity",
+        "the service uses the certificate of an authority: create a server's certificate (openssl req \
+         -x509 … -addext basicConstraints=critical,CA:FALSE)",
+    ),
+    (
+        "invalid peer certificate",
+        "to trust a certificate of your own, name its file in SSL_CERT_FILE, and check that the file can be \
+         read",
+    ),
+    (
+        "corrupt message of type InvalidContentType",
+        "perhaps the service is at http://, without TLS",
+    ),
+    ("invalid HTTP version parsed", AT_HTTPS),
+    // Responses of nginx, and of servers written in Go.
+    ("sent to HTTPS port", AT_HTTPS),
+    ("to an HTTPS server", AT_HTTPS),
+];
+
+/// Advice after an unencrypted request to a port with TLS.
+const AT_HTTPS: &str = "perhaps the service is at https://, with TLS";
+
 /// A failed call to a service. The error contains no secrets, since it includes neither the headers nor
 /// the body of the request.
 #[derive(Debug, thiserror::Error)]
@@ -132,9 +161,28 @@ impl ClientError {
         }
     }
 
+    /// Returns advice about the address or the certificate of the service, if one of them is the likely
+    /// cause.
+    #[must_use]
+    pub fn connection_advice(&self) -> Option<&'static str> {
+        let text = match self {
+            Self::Refused { status: 300..400, .. } => {
+                return Some("use the address of the redirect");
+            }
+            Self::Reach { why, .. } | Self::Lost { why, .. } => why,
+            Self::Refused { status: 400, message } => message,
+            _ => return None,
+        };
+        let (_, advice) = CONNECTION_ADVICE.iter().find(|(cause, _)| text.contains(cause))?;
+        Some(advice)
+    }
+
     /// Returns advice for the user.
     #[must_use]
     pub fn next_step(&self) -> &'static str {
+        if let Some(advice) = self.connection_advice() {
+            return advice;
+        }
         match self {
             Self::Address { .. } | Self::Credentials => "correct the address",
             Self::Token => "correct the token",
@@ -142,7 +190,13 @@ impl ClientError {
             Self::Reach { .. } => "check that the service runs and that the address is right",
             Self::Lost { .. } => "check that the service runs, and whether it handled the request",
             Self::TimedOut { .. } => "try again, or request less data",
+            // The file of the service was removed or replaced while in use.
+            Self::Limited { message, .. } if message.contains("replaced") => "restart the service",
+            Self::Limited { message, .. } if message.starts_with(DATABASE) => {
+                "look at the log of the service"
+            }
             Self::Limited { .. } => "wait, then try again",
+            Self::Refused { status: 507, .. } => "free space on the disk of the service",
             Self::Refused { status: 401, .. } => "check the API key",
             Self::Refused { status: 403, .. } => "check the API key and its tags",
             Self::Refused { status: 404, .. } => {

@@ -10,7 +10,7 @@ use model::dataset::DatasetId;
 use model::escape::escape_line;
 use model::idempotency::IdempotencyKey;
 use model::key::ApiKey;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderValue, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
@@ -22,7 +22,7 @@ use wire::error::DatasetsError;
 use wire::paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER};
 
 use crate::datasets::seen_revisions::SeenRevisions;
-use crate::error::{ClientError, innermost};
+use crate::error::{ClientError, DATABASE, innermost};
 
 /// Time after which an unused connection is closed. The services close unused connections after 30 s,
 /// and a request that is sent at the same time gets no response.
@@ -294,6 +294,13 @@ impl<'a> Request<'a> {
             return Ok(response);
         }
         let (status, retry_after) = (response.status(), retry_after(&response));
+        if let Some(location) = response.headers().get(LOCATION).filter(|_| status.is_redirection())
+        {
+            let location = String::from_utf8_lossy(location.as_bytes());
+            let location: String = location.chars().take(MESSAGE_CHARS_MAX).collect();
+            let message = format!("redirect to {}", escape_line(&redact_address(&location)));
+            return Err(ClientError::Refused { status: status.as_u16(), message });
+        }
         let body = transport.read_body(response, within).await.unwrap_or_default();
         Err(refusal(status, retry_after, &body))
     }
@@ -395,7 +402,10 @@ fn without_reason(message: String, status: StatusCode) -> String {
 
 fn message_of(body: &[u8]) -> Option<String> {
     let text = match serde_json::from_slice::<serde_json::Value>(body) {
-        Ok(json) => json.get("message").or_else(|| json.get("error"))?.as_str()?.to_owned(),
+        Ok(json) => match json.get("message").or_else(|| json.get("error")) {
+            Some(message) => message.as_str()?.to_owned(),
+            None => format!("{DATABASE}{}", json.get("database")?.as_str()?),
+        },
         Err(_) => String::from_utf8_lossy(body).into_owned(),
     };
     // A head separates its reasons by line feeds and tabs.

@@ -134,6 +134,45 @@ async fn redirect_is_not_followed() {
     let transport = Transport::new(&fake.address, Some(KEY.parse().unwrap())).unwrap();
     let error = transport.get("/").bytes().await.unwrap_err();
     assert_eq!(error.status(), Some(302));
+    assert_eq!(error.why(), "redirect to http://elsewhere.example/");
+    assert_eq!(error.next_step(), "use the address of the redirect");
+}
+
+#[tokio::test]
+async fn error_of_an_unhealthy_service_has_the_state_of_its_database_and_advice() {
+    for (status, wait, body, why, next) in [
+        (503, Some("1"), r#"{"database":"replaced"}"#, "database: replaced", "restart the service"),
+        (
+            503,
+            Some("1"),
+            r#"{"database":"disconnected"}"#,
+            "database: disconnected",
+            "look at the log",
+        ),
+        (507, None, r#"{"database":"accounts: full"}"#, "database: accounts: full", "free space"),
+    ] {
+        let error = refused(status, wait, body).await;
+        assert_eq!(error.why(), why);
+        assert!(error.next_step().starts_with(next), "{why}: {}", error.next_step());
+    }
+}
+
+#[tokio::test]
+async fn errors_of_tls_come_with_advice_about_the_address_or_the_certificate() {
+    let page = "<html>The plain HTTP request was sent to HTTPS port</html>";
+    assert!(refused(400, None, page).await.next_step().contains("at https://"));
+    assert_eq!(refused(400, None, "no").await.next_step(), "correct the request");
+    let address = "https://a.example".to_owned();
+    for (why, next) in [
+        ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
+        ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
+        ("received corrupt message of type InvalidContentType", "at http://"),
+    ] {
+        let error = ClientError::Reach { address: address.clone(), why: why.to_owned() };
+        assert!(error.next_step().contains(next), "{why}: {}", error.next_step());
+    }
+    let error = ClientError::Lost { address, why: "invalid HTTP version parsed".to_owned() };
+    assert!(error.next_step().contains("at https://"), "{}", error.next_step());
 }
 
 #[tokio::test]
