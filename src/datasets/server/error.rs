@@ -99,7 +99,7 @@ fn public(error: &OperationError) -> Option<Public> {
         OperationError::Accounts(cause) => {
             let is_unreachable = matches!(cause, AccountsError::Unreachable(_));
             if is_unreachable {
-                error!(causes = causes_of(error), "{error}");
+                warn!(causes = causes_of(error), "{error}");
             } else if !cause.is_busy() && !matches!(cause, AccountsError::Replaced) {
                 return None;
             }
