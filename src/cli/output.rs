@@ -134,9 +134,11 @@ pub(super) fn tell(text: &str) {
 
 /// Writes an error with its causes to standard error. If it has a hint, the hint is on a separate line.
 pub(super) fn report_error(error: &anyhow::Error) {
-    let is_broken =
-        |it: &&ClientError| matches!(it, ClientError::Reach { .. } | ClientError::Lost { .. });
-    let unreached = error.downcast_ref::<ClientError>().filter(is_broken);
+    let is_about_connection = |it: &&ClientError| {
+        matches!(it, ClientError::Reach { .. } | ClientError::Lost { .. })
+            || it.connection_advice().is_some()
+    };
+    let unreached = error.downcast_ref::<ClientError>().filter(is_about_connection);
     let hint = diagnose(&**error).map(|fault| fault.next);
     let hint = hint.or_else(|| unreached.map(ClientError::next_step));
     let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();

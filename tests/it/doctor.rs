@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use crate::support::command::{Home, Output};
+use crate::support::datasets::Service;
 use crate::support::server;
 use crate::support::up::Up;
 
@@ -72,6 +73,15 @@ fn doctor_opens_stores_unless_a_service_uses_them() {
     drop(service);
     home.write("data/inference.db", b"this is no database, and was never one; it is a text");
     check(&home.run(&doctor), 1, "wrong", &["inference.db", "restore a backup"]);
+}
+
+#[test]
+fn doctor_reports_a_removed_store_of_a_running_service() {
+    let (service, home) = Service::with_home();
+    let store = format!("{}/datasets.db", service.data_dir());
+    std::fs::rename(&store, format!("{store}.moved")).unwrap();
+    let parts = ["datasets of this command", "database: replaced", "restart the service"];
+    check(&home.run(&["doctor"]), 1, "wrong", &parts);
 }
 
 #[test]

@@ -102,10 +102,14 @@ async fn check_profile(name: &str, profile: Profile, key: Option<ApiKey>) -> Vec
                 }
             };
             checked.await.unwrap_or_else(|error| {
-                let next = match error.status() {
-                    Some(401 | 403) => advice,
+                let next = match (error.status(), &error) {
+                    (Some(401 | 403), _) => advice,
                     // Every service of this kind has the paths that are checked.
-                    Some(404) => "check that the address is that of the right service",
+                    (Some(404), _) => "check that the address is that of the right service",
+                    // The requests here are short.
+                    (_, ClientError::TimedOut { .. }) => {
+                        "look at the log of the service and at the load of its machine"
+                    }
                     _ => error.next_step(),
                 };
                 Finding::failed(what, &error, next)

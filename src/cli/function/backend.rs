@@ -38,22 +38,6 @@ pub(crate) const NOT_FOUND: u16 = 404;
 /// Heading of these flags in the help.
 const WHERE: &str = "Where functions are";
 
-/// Texts in errors of broken connections, with advice for each. The errors are from several crates, and
-/// only their texts distinguish the causes.
-const CONNECTION_ADVICE: [(&str, &str); 4] = [
-    (
-        "CaUsedAsEndEntity",
-        "the head uses the certificate of an authority: create a server's certificate (openssl req -x509 … \
-         -addext basicConstraints=critical,CA:FALSE)",
-    ),
-    (
-        "invalid peer certificate",
-        "to trust a certificate of your own, name its file in SSL_CERT_FILE",
-    ),
-    ("corrupt message of type InvalidContentType", "perhaps the head is at http://, without TLS"),
-    ("invalid HTTP version parsed", "perhaps the head is at https://, with TLS"),
-];
-
 /// Flags that name a head.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = WHERE)]
@@ -356,12 +340,7 @@ fn advice(error: &anyhow::Error) -> Option<String> {
     if failed.status() == Some(401) {
         return Some(format!("set {TOKEN_VARIABLE} to the head's token"));
     }
-    if !matches!(failed, ClientError::Reach { .. } | ClientError::Lost { .. }) {
-        return None;
-    }
-    let text = format!("{error:#}");
-    let (_, advice) = CONNECTION_ADVICE.iter().find(|(cause, _)| text.contains(cause))?;
-    Some((*advice).to_owned())
+    failed.connection_advice().map(str::to_owned)
 }
 
 #[cfg(test)]

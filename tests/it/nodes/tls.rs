@@ -36,10 +36,19 @@ fn commands_connect_to_a_head_over_tls_and_explain_failures() {
     let why = list(&stranger, &secure).err;
     assert!(why.contains("name its file in SSL_CERT_FILE"), "{why}");
     let why = list(&stranger, &plain).err;
-    assert!(why.contains("perhaps the head is at https://"), "{why}");
+    assert!(why.contains("perhaps the service is at https://"), "{why}");
     let open = Node::head(&[]);
     let why = list(&stranger, &open.rest_api().replace("http://", "https://")).err;
-    assert!(why.contains("perhaps the head is at http://"), "{why}");
+    assert!(why.contains("perhaps the service is at http://"), "{why}");
+    // The address of a dataset service behind a proxy with TLS fails in the same way.
+    let keyed = Home::new().with("TRIPTYCH_API_KEY", "UP-0123456789abcdef01234567");
+    for (address, hint) in [(&secure, "name its file in SSL_CERT_FILE"), (&plain, "is at https://")]
+    {
+        let why = keyed.run(&["datasets", "list", "--datasets", address]).err;
+        assert!(why.contains(hint), "{why}");
+        let report = keyed.run(&["doctor", "--datasets", address]).out;
+        assert!(report.replace("\n         ", " ").contains(hint), "{report}");
+    }
     let output = list(&Home::new().with("SSL_CERT_FILE", &certificate), &secure);
     assert_eq!(output.code, 0, "{output:?}");
 }
