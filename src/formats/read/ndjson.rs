@@ -172,11 +172,14 @@ fn not_a_number(row: &[u8]) -> Option<String> {
 }
 
 /// Finds a whole number in a row that the parser has rounded because it does not fit in 64 bits or has a
-/// fraction.
+/// fraction. The parser returns other whole numbers exactly.
 fn rounded_integer(row: &[u8]) -> Option<String> {
     let is_rounded = |text: &String| {
         let number: f64 = text.parse().unwrap_or(0.0);
-        number.abs() >= INEXACT_FROM && is_rounded_integer(text, number, Decimal::Point)
+        let is_exact = text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
+        number.abs() >= INEXACT_FROM
+            && !is_exact
+            && is_rounded_integer(text, number, Decimal::Point)
     };
     find_bare(row, u8::is_ascii_digit, is_rounded)
 }
