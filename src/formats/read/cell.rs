@@ -134,6 +134,7 @@ impl Cell<'_> {
                 {
                     format!("{shown} exceeds the range of 64-bit integers")
                 }
+                (Dtype::Float, Self::Float(_)) => format!("{shown} is not finite"),
                 _ => format!("{shown} is not of type {dtype}"),
             }
         })
@@ -345,6 +346,7 @@ mod tests {
         check(Cell::Float(1.5), Dtype::Integer, Err("1.5 is not of type integer"));
         check(Cell::Text("x"), Dtype::Float, Err("`x` is not of type float"));
         check(Cell::Bare("inf"), Dtype::Float, Err("`inf` is not of type float"));
+        check(Cell::Float(f64::INFINITY), Dtype::Float, Err("inf is not finite"));
         check(Cell::Integer(1), Dtype::String, Err("1 is not of type string"));
         let large = "`1e19` exceeds the range of 64-bit integers";
         check(Cell::Bare("1e19"), Dtype::Integer, Err(large));

@@ -224,14 +224,13 @@ impl Building {
         if self.wrong.is_some() || self.is_selected == Some(false) {
             return;
         }
-        let cell = match cell {
-            Cell::Bare(text) | Cell::Text(text)
-                if mapping.nulls.iter().any(|null| null == text) =>
-            {
-                Cell::Absent
-            }
-            cell => cell,
+        let is_null = |null: &String| match cell {
+            Cell::Bare(text) | Cell::Text(text) => null == text,
+            Cell::Integer(number) => null.parse() == Ok(number),
+            Cell::Float(number) => null.parse() == Ok(number),
+            _ => false,
         };
+        let cell = if mapping.nulls.iter().any(is_null) { Cell::Absent } else { cell };
         let taken = match target {
             Target::LeftOut | Target::Selected => Ok(()),
             Target::TimePart(part) => {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::*;
+use crate::read::number_text::Decimal;
 use crate::read::time_text::{Ambiguous, Zone};
 
 /// Checks that a CSV file is rejected with an error text that contains all of `want`.
@@ -477,6 +478,42 @@ fn large_integers_are_read_exactly_or_rejected() {
             "5: bad: 9007199254740993.0 is not exact as a float; write it as a text",
         ],
     );
+}
+
+/// A row can have an exact integer and a large float, as in exported rows.
+#[test]
+fn integer_next_to_a_large_float_is_read_exactly() {
+    let at = "2024-01-02T00:00:00Z";
+    let line = |id: &str| format!("{{\"timestamp\":\"{at}\",\"f\":1e+22,\"id\":{id}}}\n");
+    let lines = ["9007199254740993", "-9007199254740993", "123456789012345678901"].map(line);
+    let (_folder, path, options) = file("a.ndjson", lines.concat().as_bytes());
+    let mut mapping = ColumnMapping::new("timestamp", None);
+    mapping.column("f", MappedColumn::exact("f", Dtype::Float));
+    mapping.column("id", MappedColumn::exact("id", Dtype::Integer));
+    assert_eq!(
+        all(&path, options, mapping, Place::default()),
+        [
+            format!("1: {at} 10000000000000000000000 9007199254740993i"),
+            format!("2: {at} 10000000000000000000000 -9007199254740993i"),
+            "3: bad: 123456789012345678901 is not exact as a float; write it as a text".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn number_can_represent_a_missing_value() {
+    let at = "2024-01-02T00:00:00Z";
+    let line = |x: &str| format!("{{\"timestamp\":\"{at}\",\"x\":{x}}}\n");
+    let lines = ["-999", "-999.0", "1.5", "\"?\""].map(line);
+    let (_folder, path, options) = file("a.ndjson", lines.concat().as_bytes());
+    let nulls = vec!["-999".to_owned(), "?".to_owned()];
+    let mut mapping =
+        ColumnMapping::new("timestamp", None).with_numbers(Decimal::Point, nulls.clone());
+    mapping.column("x", MappedColumn::exact("x", Dtype::Float));
+    let rows = all(&path, options, mapping, Place::default());
+    let want = ["-", "-", "1.5", "-"];
+    let want = (1..).zip(want).map(|(line, value): (u32, _)| format!("{line}: {at} {value}"));
+    assert_eq!(rows, want.collect::<Vec<_>>());
 }
 
 #[test]
