@@ -54,17 +54,21 @@ impl Compression {
     /// Detects the compression of a file. Returns `None` if it is not compressed. The file is positioned
     /// at its beginning afterwards.
     pub(super) fn of_file(file: &mut File) -> io::Result<Option<Self>> {
-        let mut begin = Vec::new();
-        file.by_ref().take(MAGIC_BYTES_MAX).read_to_end(&mut begin)?;
+        let begin = read_begin(file)?;
         file.rewind()?;
-        Ok(MAGIC.iter().find(|(magic, _)| begin.starts_with(magic)).map(|(_, found)| *found))
+        Ok(Self::of_begin(&begin))
     }
 
-    /// Returns the decompressed content of `file`. `compressed` is another handle of the same file,
-    /// which shares its position and is at the beginning.
+    /// Detects the compression of a stream by the bytes from [`read_begin`].
+    pub(super) fn of_begin(begin: &[u8]) -> Option<Self> {
+        MAGIC.iter().find(|(magic, _)| begin.starts_with(magic)).map(|(_, found)| *found)
+    }
+
+    /// Returns the decompressed content of `compressed`. `file` is another handle of the same file,
+    /// which shares its position and is at the beginning, or `None` for a stream.
     pub(super) fn text(
         self,
-        file: &mut File,
+        file: Option<&mut File>,
         compressed: impl BufRead + Send + 'static,
     ) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
@@ -73,6 +77,8 @@ impl Compression {
             Self::Bzip2 => Box::new(MultiBzDecoder::new(compressed)),
             Self::Xz => Box::new(XzReader::new_mem_limit(compressed, true, XZ_MEMORY_KIB_MAX)),
             Self::Zip => {
+                let stream = "zip archive cannot be read from a stream, only from a file";
+                let file = file.ok_or_else(|| io::Error::other(stream))?;
                 let entry = entry(file)?;
                 file.seek(SeekFrom::Start(entry.begin_bytes))?;
                 let compressed = compressed.take(entry.size_bytes);
@@ -86,6 +92,13 @@ impl Compression {
             }
         })
     }
+}
+
+/// Reads the first bytes, which show the compression.
+pub(super) fn read_begin(text: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut begin = Vec::new();
+    text.take(MAGIC_BYTES_MAX).read_to_end(&mut begin)?;
+    Ok(begin)
 }
 
 /// Returns a file's name without the extension of a compression.

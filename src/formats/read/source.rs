@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use encoding_rs_io::DecodeReaderBytes;
 
-use super::compression::Compression;
+use super::compression::{Compression, read_begin};
 
 /// Byte order mark, with which some programs begin a text.
 pub(super) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -89,7 +89,7 @@ impl Input {
     pub(super) fn text(self, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
         let Self { file, compression, counter, .. } = self;
         let Some(mut file) = file else {
-            return decode(Box::new(Counted { file: io::stdin(), counter }), 0);
+            return stream_text(Counted { file: io::stdin(), counter });
         };
         let Some(compression) = compression else {
             let is_utf16 = begins_with_utf16_mark(&mut file)?;
@@ -106,8 +106,23 @@ impl Input {
         file.rewind()?;
         let counted = Counted { file: file.try_clone()?, counter };
         let compressed = BufReader::with_capacity(BUFFER_BYTES, counted);
-        decode(compression.text(&mut file, compressed)?, offset_bytes)
+        decode(compression.text(Some(&mut file), compressed)?, offset_bytes)
     }
+}
+
+/// Returns the text of a stream, decompressed and as UTF-8.
+fn stream_text(stream: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut stream = BufReader::new(stream);
+    let begin = read_begin(&mut stream)?;
+    let compression = Compression::of_begin(&begin);
+    let stream = Cursor::new(begin).chain(stream);
+    decode(
+        match compression {
+            Some(compression) => compression.text(None, stream)?,
+            None => Box::new(stream),
+        },
+        0,
+    )
 }
 
 /// Returns true if a file begins with a byte order mark of UTF-16. Changes the position of the file.
@@ -141,5 +156,38 @@ impl<R: Read> Read for Counted<R> {
         let n_read = self.file.read(buffer)?;
         self.counter.fetch_add(n_read as u64, Ordering::Relaxed);
         Ok(n_read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression as Level;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(stream: &[u8], want: Result<&str, &str>) {
+        let mut got = String::new();
+        let read = stream_text(Cursor::new(stream.to_vec()));
+        let read = read.and_then(|mut text| text.read_to_string(&mut got));
+        let got = read.map(|_| got).map_err(|error| error.to_string());
+        assert_eq!(got.as_deref().map_err(String::as_str), want);
+    }
+
+    #[test]
+    fn stream_is_decompressed() {
+        let text = "t,x\n2026-03-01,1\n";
+        let mut gzip = GzEncoder::new(Vec::new(), Level::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        check(&gzip.finish().unwrap(), Ok(text));
+        check(&zstd::encode_all(text.as_bytes(), 1).unwrap(), Ok(text));
+        check(text.as_bytes(), Ok(text));
+        check(b"t\n", Ok("t\n"));
+        check(b"", Ok(""));
+        let zip = "zip archive cannot be read from a stream, only from a file";
+        check(b"PK\x03\x04", Err(zip));
     }
 }
