@@ -179,18 +179,18 @@ impl CsvHead {
         {
             let (names, end) = (level_names(&records, n_lines), records.get(n_lines));
             let begin = end.map_or(first_end, |record| record.end);
-            return Ok(Self { delimiter, fields: unique(names)?, begin });
+            return Ok(Self { delimiter, fields: header(names)?, begin });
         }
         let is_header = match options.has_header {
             Some(is_header) => is_header,
             None => is_header(&records)?,
         };
         if is_header {
-            return Ok(Self { delimiter, fields: unique(first.fields.clone())?, begin: first_end });
+            return Ok(Self { delimiter, fields: header(first.fields.clone())?, begin: first_end });
         }
         // If there is no header, a comment just before the data can contain the names of the fields.
         let fields = match comment.filter(|_| options.has_header.is_none()) {
-            Some(names) => unique(names)?,
+            Some(names) => header(names)?,
             None => (0..first.fields.len()).map(numbered).collect(),
         };
         Ok(Self { delimiter, fields, begin: first_begin })
@@ -354,6 +354,18 @@ fn level_names(records: &[SampleRecord], n_levels: usize) -> Vec<String> {
 /// Returns the name of a field without a name.
 pub(super) fn numbered(idx: usize) -> String {
     format!("column_{}", idx + 1)
+}
+
+/// Returns the field names of a CSV header.
+///
+/// # Errors
+/// If a name occurs twice.
+fn header(names: Vec<String>) -> Result<Vec<String>, FileError> {
+    unique(names).map_err(|error| {
+        FileError::Columns(format!(
+            "{error}: rename one in the file, or skip the header with --skip-lines and pass --no-header"
+        ))
+    })
 }
 
 /// Returns the field names of a header. Duplicate names are an error.
