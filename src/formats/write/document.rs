@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use model::block::{Block, Rows, Series};
 use model::dataset::{Column, DatasetId, Dtype};
+use model::row::Bucket;
 use model::timestamp::Timestamp;
 
 use super::{Field, Output, Writer, arrow, parquet};
@@ -200,6 +201,12 @@ fn block_of(rows: &Rows, current: Option<Timestamp>) -> Cow<'_, Block> {
     match rows {
         Rows::Raw(block) => Cow::Borrowed(block),
         Rows::Buckets(buckets) => {
+            // A sum of volumes can exceed the range of floats. Text formats write it in the same way.
+            let finite = |bucket: &Bucket| {
+                let volume = bucket.volume.clamp(f64::MIN, f64::MAX);
+                Bucket { volume, ..*bucket }
+            };
+            let buckets: Vec<Bucket> = buckets.iter().map(finite).collect();
             let mut block = Block::from(buckets.as_slice());
             if let Some(current) = current {
                 let complete = block.times.iter().map(|start| Some(*start < current));

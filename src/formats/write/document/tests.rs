@@ -5,7 +5,6 @@ use std::{env, fs};
 
 use model::block::Series;
 use model::resolution::Resolution;
-use model::row::Bucket;
 use model::timestamp::Timestamp;
 
 use super::*;
@@ -101,6 +100,19 @@ fn columnar_files_equal_recorded_files_that_other_programs_can_read() {
     let buckets = || vec![Rows::Buckets((0..3).map(bucket).collect())];
     check("buckets.arrows", &render(Output::Arrow, Resolution::Hour, &buckets()));
     check("buckets.parquet", &render(Output::Parquet, Resolution::Hour, &buckets()));
+}
+
+#[test]
+fn volume_beyond_the_range_of_floats_is_written_as_the_largest_float() {
+    let render = |volume| {
+        let timestamp = Timestamp::default();
+        let (open, high, low, close) = (1.0, 1.0, 1.0, 1.0);
+        let bucket = Bucket { timestamp, open, high, low, close, volume, count: 2 };
+        let buckets = Rows::Buckets(vec![bucket]);
+        render(Output::Parquet, Resolution::Hour, &[buckets])
+    };
+    assert!(render(f64::INFINITY) == render(f64::MAX));
+    assert!(render(f64::NEG_INFINITY) == render(f64::MIN));
 }
 
 #[test]
