@@ -39,16 +39,16 @@ pub struct MappedColumn {
     pub name: String,
     /// Type of the values.
     pub dtype: Dtype,
-    /// True if whole numbers that floats cannot represent exactly are rounded. Otherwise their rows are
-    /// rejected.
-    pub is_rounded: bool,
+    /// True if the type was chosen by the user: whole numbers that floats cannot represent exactly are
+    /// rounded, and whole numbers become texts. Otherwise their rows are rejected.
+    pub is_chosen: bool,
 }
 
 impl MappedColumn {
-    /// Creates a column that rejects whole numbers which floats cannot represent exactly.
+    /// Creates a column that rejects whole numbers which floats cannot represent exactly, or as texts.
     #[must_use]
     pub fn exact(name: impl Into<String>, dtype: Dtype) -> Self {
-        Self { name: name.into(), dtype, is_rounded: false }
+        Self { name: name.into(), dtype, is_chosen: false }
     }
 }
 
@@ -284,9 +284,16 @@ impl Building {
             }
             cell => cell,
         };
+        let becomes_text = column.is_chosen && column.dtype == Dtype::String;
+        let text = match cell {
+            Cell::Integer(number) if becomes_text => Some(number.to_string()),
+            Cell::Large(number) if becomes_text => Some(number.to_string()),
+            _ => None,
+        };
+        let cell = text.as_deref().map_or(cell, Cell::Text);
         *value = cell.fit(column.dtype, mapping.decimal)?;
         if let Some(Value::Float(number)) = *value
-            && !column.is_rounded
+            && !column.is_chosen
             && cell.is_rounded_to(number, mapping.decimal)
         {
             return Err(inexact(cell, &column.name, mapping.decimal));
@@ -342,10 +349,6 @@ impl Building {
 /// Describes a whole number that floats cannot represent exactly, with a hint to choose another column
 /// type.
 fn inexact(cell: Cell<'_>, column: &str, decimal: Decimal) -> String {
-    let hint = match cell {
-        _ if cell.fit(Dtype::Integer, decimal).is_ok() => format!("{column}=integer keeps it"),
-        Cell::Bare(_) | Cell::Text(_) => format!("{column}=string keeps it"),
-        _ => format!("{column}=float rounds such numbers"),
-    };
-    format!("{} is not exact as a float: --type {hint}", cell.describe())
+    let dtype = if cell.fit(Dtype::Integer, decimal).is_ok() { "integer" } else { "string" };
+    format!("{} is not exact as a float: --type {column}={dtype} keeps it", cell.describe())
 }

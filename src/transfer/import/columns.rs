@@ -105,8 +105,8 @@ pub(super) async fn plan_import(
         if existing.is_none() {
             missing.push(idx);
         }
-        let is_rounded = flagged.is_some() && dtype == Dtype::Float;
-        plan.column(&field.name, MappedColumn { name, dtype, is_rounded });
+        let is_chosen = flagged.is_some();
+        plan.column(&field.name, MappedColumn { name, dtype, is_chosen });
         fields.push((field.name.clone(), idx, example(field, dtype)));
     }
     if let Some((selection, _)) = &file.split {

@@ -470,8 +470,7 @@ fn large_integers_are_read_exactly_or_rejected() {
         "a.ndjson",
         &lines.map(line).concat(),
         &[
-            "1: bad: column id: 18446744073709551615 is not exact as a float: --type id=float rounds \
-         such numbers",
+            "1: bad: column id: 18446744073709551615 is not exact as a float: --type id=string keeps it",
             "2: 2024-01-02T00:00:00Z 10000000000000000000",
             "3: bad: 123456789012345678901 is not exact as a float; write it as a text",
             "4: 2024-01-02T00:00:00Z 12345678901234567000",
@@ -498,6 +497,21 @@ fn integer_next_to_a_large_float_is_read_exactly() {
             "3: bad: 123456789012345678901 is not exact as a float; write it as a text".to_owned(),
         ]
     );
+}
+
+#[test]
+fn whole_number_becomes_a_text_if_the_user_chose_the_type() {
+    let text = "{\"t\":1700000000,\"id\":18446744073709551615}\n{\"t\":1700000001,\"id\":7}\n";
+    let (_folder, path, options) = file("a.ndjson", text.as_bytes());
+    let read = |is_chosen| {
+        let mut mapping = ColumnMapping::new("t", None);
+        let (name, dtype) = ("id".to_owned(), Dtype::String);
+        mapping.column("id", MappedColumn { name, dtype, is_chosen });
+        let rows = all(&path, options, mapping, Place::default());
+        rows.into_iter().map(|row| row.rsplit(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(read(true), ["'18446744073709551615'", "'7'"]);
+    assert_eq!(read(false), ["string", "string"]);
 }
 
 #[test]
