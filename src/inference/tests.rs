@@ -43,6 +43,8 @@ struct FakeRuns {
 struct FakeRows {
     clock: Clock,
     column: &'static str,
+    /// Every row whose index is a multiple of this number has the column.
+    every: i64,
     /// Seconds of the dataset's time per second of the clock.
     speed: u32,
     /// Number of times that the dataset was looked up by its name. Each time the result is a different
@@ -99,9 +101,10 @@ impl FakeRows {
     /// Returns the row `idx`. The index is negative for rows before [`START`].
     fn row(&self, idx: i64) -> FlatRow {
         let value = 50.0 + f64::from(i32::try_from(idx).unwrap()) / 1000.0;
+        let column = if idx % self.every == 0 { self.column } else { "other" };
         FlatRow {
             timestamp: Timestamp::from_seconds(START.seconds() + idx),
-            values: BTreeMap::from([(self.column.to_owned(), value)]),
+            values: BTreeMap::from([(column.to_owned(), value)]),
         }
     }
 }
@@ -160,6 +163,7 @@ pub(crate) fn fakes(clock: &Clock) -> (Arc<dyn Runs>, Arc<dyn Rows>) {
     let rows = FakeRows {
         clock: clock.clone(),
         column: "load_percent",
+        every: 1,
         speed: 1,
         n_found: AtomicUsize::default(),
         first_read: OnceLock::new(),
@@ -242,7 +246,8 @@ async fn open(
     let inference =
         Inference::open(folder.join("inference.sqlite"), clock.clone(), options).await.unwrap();
     let (n_found, first_read) = Default::default();
-    let rows = Arc::new(FakeRows { clock: clock.clone(), column, speed, n_found, first_read });
+    let (clock, every) = (clock.clone(), 1);
+    let rows = Arc::new(FakeRows { clock, column, every, speed, n_found, first_read });
     let runs = Arc::<FakeRuns>::clone(runs);
     let runner = Runner::new(inference.clone(), Arc::new(topic), runs, rows);
     (inference, runner)
@@ -424,6 +429,26 @@ async fn long_stop_closes_open_epochs_and_skips_missed_epochs() {
     // The ground truth of epoch 1 could still be read after the long stop.
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
     assert!((history[0].truth[0].value - 50.06).abs() < 1e-12);
+}
+
+#[tokio::test]
+async fn topic_of_a_sparse_column_learns_from_the_rows_that_have_it() {
+    let mut topic = test_topics().remove(0);
+    topic.predictor = None;
+    let mut stage = Stage::with_models(topic.clone(), 1).await;
+    let (clock, (n_found, first_read)) = (stage.clock.clone(), Default::default());
+    let rows = FakeRows { clock, column: "load_percent", every: 25, speed: 1, n_found, first_read };
+    let runs = Arc::<FakeRuns>::clone(&stage.runs);
+    stage.runner = Runner::new(stage.inference.clone(), Arc::new(topic), runs, Arc::new(rows));
+    stage.runner.tick().await;
+    stage.pass(12).await;
+    stage.inference.submit(sender(&stage, 13, "me"), value("52")).await.unwrap();
+    stage.pass(80).await;
+    let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
+    let truth: Vec<_> = history.iter().map(|epoch| (epoch.nonce, number(&epoch.truth))).collect();
+    // The latest row with the column is row 0, and the first one a minute later is row 75.
+    assert_eq!(truth, [(13, 50.075)]);
+    assert!(stage.inference.problems(stage.id()).is_empty());
 }
 
 #[tokio::test]

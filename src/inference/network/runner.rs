@@ -24,7 +24,8 @@ use crate::network::problems::Failing;
 use crate::network::submission::Payload;
 use crate::network::topic::Topic;
 use crate::network::upstream::{
-    Cause, FlatRow, Job, PeerOutput, Rows, Runs, lines, outcome_after, parse_prediction,
+    Cause, FlatRow, Job, PATH_ROWS_MAX, PeerOutput, Rows, Runs, lines, outcome_after,
+    parse_prediction,
 };
 use crate::store::Input;
 use crate::{Inference, InferenceError, News, Result, Sender};
@@ -272,12 +273,18 @@ impl Runner {
         let n_rows = self.topic.predictor.as_ref().and_then(|predictor| predictor.n_rows);
         let dataset = self.dataset().await?;
         let rows = self.in_time(READ, self.rows.newest(dataset, n_rows.unwrap_or(1))).await?;
-        let with_column = rows.iter().filter_map(|row| {
-            Some(Input { at: row.timestamp, value: *row.values.get(&source.column)? })
-        });
-        let input = with_column.max_by_key(|input| input.at).ok_or_else(|| {
+        let input = match self.newest_input(&rows) {
+            Some(input) => Some(input),
+            None => {
+                let more = self.in_time(READ, self.rows.newest(dataset, PATH_ROWS_MAX)).await?;
+                self.newest_input(&more)
+            }
+        };
+        let input = input.ok_or_else(|| {
             let (column, dataset) = (&source.column, &source.dataset);
-            StepError::new(format!("no row of dataset {dataset} has column {column}"))
+            StepError::new(format!(
+                "none of the latest {PATH_ROWS_MAX} rows of dataset {dataset} has column {column}"
+            ))
         })?;
         let kept = self.inference.put_input(self.topic.id, nonce, input).await;
         kept.map_err(StepError::caused_by("input of the epoch could not be stored"))?;
@@ -285,6 +292,15 @@ impl Runner {
             Some(predictor) => self.predict(nonce, predictor, &rows).await,
             None => Ok(()),
         }
+    }
+
+    /// Returns the value of the topic's column in the latest of `rows` that has the column.
+    fn newest_input(&self, rows: &[FlatRow]) -> Option<Input> {
+        let with_column = rows.iter().filter_map(|row| {
+            let value = *row.values.get(&self.topic.source.column)?;
+            Some(Input { at: row.timestamp, value })
+        });
+        with_column.max_by_key(|input| input.at)
     }
 
     /// Runs the predictor and submits its outputs. If the predictor has models, each of them runs on

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
 use model::dataset::DatasetId;
@@ -148,8 +149,8 @@ pub async fn outcome_after(
 ) -> Result<Option<f64>, Cause> {
     let (column, horizon) = (&topic.source.column, topic.source.horizon);
     let due = input.at + horizon;
-    // Reads several rows, since the first might lack the column.
-    let mut read = rows.rows_between(dataset, due, due + horizon, 10).await?;
+    let first = first_with_column(rows, dataset, column, due..=due + horizon).await?;
+    let mut read: Vec<FlatRow> = first.into_iter().collect();
     if topic.truth.has_path() {
         let path = rows.rows_between(dataset, input.at, due, PATH_ROWS_MAX).await?;
         if u32::try_from(path.len()).is_ok_and(|n_rows| n_rows >= PATH_ROWS_MAX) {
@@ -162,6 +163,29 @@ pub async fn outcome_after(
     read.dedup_by_key(|row| row.timestamp);
     let values = read.iter().filter_map(|row| Some((row.timestamp, *row.values.get(column)?)));
     Ok(outcome(topic, input, &values.collect::<Vec<_>>()).transpose()?)
+}
+
+/// Returns the earliest row in `span` that has `column`, or `None` if [`PATH_ROWS_MAX`] rows lack it.
+///
+/// # Errors
+/// As [`Rows::rows_between`].
+pub(crate) async fn first_with_column(
+    rows: &dyn Rows,
+    dataset: DatasetId,
+    column: &str,
+    span: RangeInclusive<Timestamp>,
+) -> Result<Option<FlatRow>, Cause> {
+    // One of the first rows usually has the column.
+    for limit in [10, PATH_ROWS_MAX] {
+        let mut read = rows.rows_between(dataset, *span.start(), *span.end(), limit).await?;
+        let is_all = u32::try_from(read.len()).is_ok_and(|n_rows| n_rows < limit);
+        read.retain(|row| row.values.contains_key(column));
+        let first = read.into_iter().min_by_key(|row| row.timestamp);
+        if is_all || first.is_some() {
+            return Ok(first);
+        }
+    }
+    Ok(None)
 }
 
 /// Formats `rows` as the standard input of a predictor: one flat JSON object per line, oldest row

@@ -4,16 +4,16 @@
 //! The actors of a topic are serialized only when they change and then inserted into each list of
 //! topics, since they are most of its size.
 
+mod source;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use model::dataset::DatasetId;
-use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId, decimal};
 use task::causes::chain;
 use tokio::sync::oneshot;
@@ -29,6 +29,7 @@ use wire::inference::{
 };
 use wire::paths;
 
+use self::source::check_source;
 use super::App;
 use super::bundle_body;
 use super::error::{ApiError, Result};
@@ -38,16 +39,11 @@ use crate::Inference;
 use crate::network::queries::Overview;
 use crate::network::runner::ROWS_WITHIN;
 use crate::network::topic::{DAY, Topic, TopicKind, settings};
-use crate::network::upstream::{
-    Cause, DatasetColumn, Described, OutcomeError, PATH_ROWS_MAX, Rows, outcome_after,
-};
+use crate::network::upstream::{Cause, OutcomeError, outcome_after};
 use crate::network::{addresses, epoch};
 
 /// Maximum number of topics that are created together. The dataset of each is checked.
 const BATCH_MAX: usize = 64;
-
-/// Number of nanoseconds per second.
-const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// JSON text after which a topic's actors are inserted. This text cannot occur within a string, since
 /// quotes in strings are escaped.
@@ -479,109 +475,11 @@ pub(super) async fn in_time<T>(
     response.map_err(|cause| failed(chain(cause.as_ref())))
 }
 
-/// Checks that the dataset and the column of `topic` exist, and that the interval between rows does not
-/// exceed the horizon.
-///
-/// # Errors
-///
-/// [`ApiError`] if a check fails, or if the dataset service is unavailable. If the dataset or the
-/// column is missing, the message lists the existing names.
-async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
-    let source = &topic.source;
-    let (name, column) = (&source.dataset, &source.column);
-    let failure = format!("dataset {name} cannot be checked");
-    let (id, columns) = match in_time(&failure, rows.describe(name, source.dataset_id)).await? {
-        Described::Missing { others } => {
-            let what = match source.dataset_id {
-                Some(id) => format!("dataset_id {id}"),
-                None => format!("dataset {name}"),
-            };
-            return Err(ApiError::invalid(format!(
-                "{what} does not exist, or is not readable by this service; {}",
-                listing("readable datasets:", &others)
-            )));
-        }
-        Described::Ambiguous { ids } => {
-            return Err(ApiError::invalid(format!(
-                "several datasets have the name {name}, set dataset_id to one of {}",
-                ids.join(", ")
-            )));
-        }
-        Described::Found { id, columns } => (id, columns),
-    };
-    let of_numbers = || columns.iter().filter(|column| column.is_numeric);
-    let numbers: Vec<String> = of_numbers().map(|column| column.name.clone()).collect();
-    let is_column = |known: &&DatasetColumn| known.name == *column;
-    let what = match columns.iter().find(is_column) {
-        Some(known) if known.is_numeric => None,
-        Some(_) => Some(format!("column {column} of dataset {name} is not numeric")),
-        None => Some(format!("dataset {name} has no column {column}")),
-    };
-    if let Some(what) = what {
-        let numbers = listing("numeric columns:", &numbers);
-        return Err(ApiError::invalid(format!("{what}; {numbers}")));
-    }
-    let newest = in_time(&failure, rows.newest(id, 20)).await?;
-    match spacing(newest.iter().map(|row| row.timestamp).collect()) {
-        Some(apart) => check_horizon(topic, apart),
-        None => Ok(()),
-    }
-}
-
-/// Checks that the horizon of `topic` spans enough rows, and not too many, if its rows are `apart`.
-fn check_horizon(topic: &Topic, apart: Duration) -> Result<()> {
-    let horizon = topic.source.horizon;
-    // A volatility needs two returns.
-    let n_min = if topic.truth.has_path() { 2 } else { 1 };
-    let least = apart.saturating_mul(n_min);
-    let most = apart.saturating_mul(PATH_ROWS_MAX - 2);
-    let bound = if horizon < least {
-        format!("at least {}", least.as_nanos().div_ceil(NANOS_PER_SECOND))
-    } else if topic.truth.has_path() && horizon > most {
-        format!("at most {} for a volatility", most.as_secs())
-    } else {
-        return Ok(());
-    };
-    Err(ApiError::invalid(format!(
-        "horizon_seconds is {}, but rows of dataset {} are {} seconds apart; use {bound}",
-        horizon.as_secs(),
-        topic.source.dataset,
-        apart.as_secs_f64(),
-    )))
-}
-
-/// Returns the median interval between `timestamps`, or `None` if there are fewer than three
-/// timestamps.
-fn spacing(mut timestamps: Vec<Timestamp>) -> Option<Duration> {
-    timestamps.sort();
-    let mut apart: Vec<Duration> =
-        timestamps.iter().zip(timestamps.iter().skip(1)).map(|(a, b)| b.since(*a)).collect();
-    apart.sort();
-    if apart.len() < 2 { None } else { apart.get(apart.len() / 2).copied() }
-}
-
-fn listing(what: &str, names: &[String]) -> String {
-    if names.is_empty() { format!("{what} none") } else { format!("{what} {}", names.join(", ")) }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::network::topic::truth::Truth;
-
-    #[test]
-    fn least_horizon_in_an_error_spans_the_rows() {
-        let mut topic = crate::tests::test_topics().remove(0);
-        topic.truth = Truth::Volatility;
-        topic.source.horizon = Duration::from_secs(1);
-        let apart = Duration::from_millis(501);
-        let refused = format!("{:?}", check_horizon(&topic, apart));
-        assert!(refused.contains("are 0.501 seconds apart; use at least 2"), "{refused}");
-        topic.source.horizon = Duration::from_secs(2);
-        assert!(check_horizon(&topic, apart).is_ok());
-    }
 
     #[test]
     fn environment_variables_of_predictor_and_models_are_removed_from_settings() {

@@ -139,6 +139,7 @@ async fn concurrent_runners_run_and_learn_each_epoch_once() {
     let runs = Arc::new(FakeRuns::default());
     let rows = Arc::new(FakeRows {
         clock: clock.clone(),
+        every: 1,
         column: "load_percent",
         speed: 1,
         n_found: AtomicUsize::default(),

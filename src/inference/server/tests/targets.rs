@@ -42,12 +42,15 @@ async fn targets_that_cannot_be_computed_are_rejected() {
     {
         Fixture::check(create(&fixture, &changes).await, 400, 3, want);
     }
-    for (horizon, bound) in [(1, "at least 2"), (20_000, "at most 9998 for a volatility")] {
+    let with_column = "rows with column load_percent";
+    for (horizon, which, bound) in
+        [(1, with_column, "at least 2"), (20_000, "rows", "at most 9998 for a volatility")]
+    {
         let changes =
             json!({"target": "volatility", "horizon_seconds": horizon, "experimental": true});
         let message = format!(
-            "horizon_seconds is {horizon}, but rows of dataset machine_cpu are 1 seconds apart; use \
-             {bound}"
+            "horizon_seconds is {horizon}, but {which} of dataset machine_cpu are 1 seconds apart; \
+             use {bound}"
         );
         Fixture::check(create(&fixture, &changes).await, 400, 3, &message);
     }
