@@ -21,6 +21,7 @@ use super::topics::in_time;
 use crate::math::sortition::Record;
 use crate::network::submission::{Origin, Payload};
 use crate::network::topic::Topic;
+use crate::network::upstream::first_with_column;
 use crate::network::{addresses, epoch};
 use crate::{Inference, Sender};
 
@@ -113,14 +114,15 @@ async fn is_revealed(service: &Service, topic: &Topic, nonce: BlockHeight) -> Re
     let is_checked = !topic.is_experimental && epoch::is_open(topic.timing, nonce, chain.height());
     let Some(dataset) = topic.source.dataset_id.filter(|_| is_checked) else { return Ok(false) };
     let Some(input) = service.inference.input(topic.id, nonce).await? else { return Ok(false) };
-    let due = input.at + topic.source.horizon;
-    // Rows are rarely from the future, so the dataset is read only if it lags behind the clock.
-    if due > chain.now() {
+    let (due, now) = (input.at + topic.source.horizon, chain.now());
+    // The dataset is read only if it lags behind the clock, or has rows from the future.
+    if input.at <= now && due > now {
         return Ok(false);
     }
     let failure = format!("dataset {} cannot be read", topic.source.dataset);
-    let newest = in_time(&failure, service.rows.newest(dataset, 1)).await?;
-    Ok(newest.iter().any(|row| row.timestamp >= due))
+    let span = due..=due + topic.source.horizon;
+    let first = first_with_column(service.rows.as_ref(), dataset, &topic.source.column, span);
+    Ok(in_time(&failure, first).await?.is_some())
 }
 
 /// Returns the nonce of the epoch that accepts submissions.

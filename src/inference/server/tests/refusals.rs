@@ -114,6 +114,27 @@ async fn submission_is_rejected_once_the_predicted_row_exists_unless_experimenta
 }
 
 #[tokio::test]
+async fn submission_is_rejected_once_the_predicted_row_exists_ahead_of_the_clock() {
+    let fixture = Fixture::new().await;
+    assert_eq!(create(&fixture, &json!({"dataset_id": 1})).await.0, 200);
+    let nonce = fixture.inference.chain().height();
+    fixture.inference.open_epoch(topic(3), nonce).await.unwrap();
+    // The clock is set back, so that the latest row is an hour ahead of it.
+    let newest = fixture.clock.now();
+    fixture.clock.set(Timestamp::from_seconds(newest.seconds() - 3600));
+    // The horizon is 60 s.
+    let input = Input { at: newest - Duration::from_secs(60), value: 50.0 };
+    fixture.inference.put_input(topic(3), nonce, input).await.unwrap();
+    let body = json!({"value": 50});
+    let submitted = fixture.put("POST", "/api/v1/topics/3/submissions", &body).await;
+    let message = format!(
+        "dataset machine_cpu already has the row that nonce {nonce} predicts; submit earlier in the \
+         window"
+    );
+    Fixture::check(submitted, 400, 3, &message);
+}
+
+#[tokio::test]
 async fn topic_without_built_in_forecasters_closes_with_submitted_values_only() {
     let fixture = Fixture::new().await;
     let settings = json!({"built_in_forecasters": false});
