@@ -229,6 +229,8 @@ def backtest(
         raise TriptychError(f"n_rows is {n_rows}, expected at least 1")
     settings = _Settings(_settings(client, topic), 0 if isinstance(topic, dict) else topic)
     start, end = _time.parse(start), _time.parse(end)
+    if start > end:
+        raise TriptychError(f"start {_time.text(start)} is after end {_time.text(end)}")
     # A shorter time is 0 in microseconds.
     if not every >= 1e-6:
         raise TriptychError(f"every is {every}: epochs have to be some seconds apart")

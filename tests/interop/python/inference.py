@@ -238,6 +238,7 @@ def invalid_backtests_are_explained(_):
         expect(lambda: triptych.backtest(last_close, settings | {name: value}, start, end), "an invalid number")
     expect(lambda: triptych.backtest(last_close, settings, start, end, every=1e-9), "every is 1e-09")
     expect(lambda: triptych.backtest(last_close, settings, start, end, n_rows=0), "n_rows is 0, expected at least 1")
+    expect(lambda: triptych.backtest(last_close, settings, end, start), "is after end")
     nothing = lambda: triptych.backtest(lambda _: None, settings, start, end, baseline=False)
     expect(nothing, "no model returned a value in any of the")
 
