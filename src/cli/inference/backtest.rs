@@ -23,6 +23,7 @@ use model::dataset::DatasetId;
 use model::escape::escape_line;
 use model::timestamp::Timestamp;
 use model::topic::{Address, TopicId};
+use serde_json::{Map, Value};
 use stack::program::Program;
 use task::group::Group;
 use transfer::find::{read_range, read_rows, read_rows_before};
@@ -91,6 +92,9 @@ impl Model for CommandModel {
         let program = Program::start(&self.command, &BTreeMap::new(), &self.group, output::tell);
         let output = async { program?.finish(&lines(rows), PREDICT_WITHIN).await };
         let output = output.await.map_err(anyhow::Error::into_boxed_dyn_error)?;
+        if declines(&output) {
+            return Ok(Vec::new());
+        }
         let values = parse_prediction(&output)?;
         Ok(vec![Prediction { worker: self.worker.clone(), name: self.name.clone(), values }])
     }
@@ -250,6 +254,13 @@ fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {
     }
 }
 
+/// Returns true if the last line of `output` is `{}` or has only a forecast, as `inference work` permits.
+fn declines(output: &str) -> bool {
+    let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let members: Result<Map<String, Value>, _> = serde_json::from_str(last);
+    members.is_ok_and(|members| members.keys().all(|name| name == "forecast"))
+}
+
 async fn find_dataset_id(rows: &DatasetRows, topic: &Topic) -> anyhow::Result<DatasetId> {
     let TopicSource { dataset, dataset_id, .. } = &topic.source;
     if let Some(id) = dataset_id {
@@ -348,6 +359,16 @@ mod tests {
         let truth_error = truth_error.map(str::to_owned);
         let report = Report { n_closed, truth_error, ..Report::default() };
         assert_eq!(no_result(&report), want);
+    }
+
+    #[test]
+    fn empty_object_and_forecast_are_no_predictions() {
+        for output in ["{}\n", "loading\n{\"forecast\":{\"allo1a\":-1}}\n\n"] {
+            assert!(declines(output), "{output}");
+        }
+        for output in ["", "[]", "{\"value\":1,\"forecast\":{}}", "{\"values\":{}}"] {
+            assert!(!declines(output), "{output}");
+        }
     }
 
     #[test]
