@@ -48,6 +48,7 @@ def read_answer(answer: Answer, labels: list[str]) -> Submission:
     """
     if answer is None:
         return Submission()
+    returned = answer
     if not isinstance(answer, Mapping) and hasattr(answer, "to_dict"):
         answer = answer.to_dict()  # A pandas.Series of labels
     if not isinstance(answer, Mapping):
@@ -60,7 +61,7 @@ def read_answer(answer: Answer, labels: list[str]) -> Submission:
     forecast = members.get("forecast") or {}
     unexpected |= not isinstance(values, Mapping) or not isinstance(forecast, Mapping)
     if unexpected or (labels == ["y"] and not set(values) <= {"y"}):
-        raise TriptychError(f"the model returned {answer!r:.120}, expected {_example(labels)}")
+        raise TriptychError(f"the model returned {returned!r:.120}, expected {_example(labels)}")
     return Submission(
         values={str(label): _number(value, labels) for label, value in values.items()},
         forecast={str(worker): _number(loss, labels) for worker, loss in forecast.items()},
