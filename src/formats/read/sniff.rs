@@ -12,7 +12,7 @@ use self::time_column::{TimePart, is_clock_name};
 use super::cell::{Cell, exact_integer};
 use super::number_text::{Decimal, MarkEvidence, mark_evidence};
 use super::source::Input;
-use super::time_text::{TimeTexts, day_first, is_clock, is_date};
+use super::time_text::{ReadTime, TimeTexts, day_first, is_clock, is_date};
 use super::timestamps::{TimeUnit, is_date_with_hour, is_short_date, timestamp};
 use super::{BadRow, FileError, Format, Place, ReadOptions, Records, Stop};
 
@@ -416,7 +416,10 @@ impl Seen {
                     self.times.push(Some(read.at));
                 }
             }
-            Ok(_) => {}
+            Ok(ReadTime { at, .. }) => {
+                let reason = || format!("{at} is not in the years 1900 to 2100");
+                self.no_time.get_or_insert_with(reason);
+            }
             Err(reason) => drop(self.no_time.get_or_insert(reason)),
         }
         if let Some((_, range)) = TimePart::of_name(&self.name)
