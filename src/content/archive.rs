@@ -1,6 +1,7 @@
 //! Unpacks archives (tar.gz) in memory. Paths that lead out of the archive's directory are rejected.
 
-use std::io::Read;
+use std::cell::Cell;
+use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
@@ -14,12 +15,34 @@ use super::pack::Entry;
 /// per file.
 const UNPACKED_BYTES_MAX: u64 = (FUNCTION_BYTES_MAX + 4096 * FILES_MAX) as u64;
 
-/// Unpacks an archive. Rejects entries other than files and directories, and absolute paths.
-pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
+/// Maximum size of the headers of an entry, which the library holds in memory. A header can contain a path
+/// of any length.
+const HEADERS_BYTES_MAX: u64 = 64 * 1024;
+
+/// Reads a limited number of bytes, then fails.
+struct Limited<'a, R> {
+    from: R,
+    bytes_left: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Limited<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.bytes_left.get() == 0 {
+            return Err(io::Error::other("headers of an entry are too long"));
+        }
+        let n_bytes = self.from.by_ref().take(self.bytes_left.get()).read(buffer)?;
+        self.bytes_left.set(self.bytes_left.get().saturating_sub(n_bytes as u64));
+        Ok(n_bytes)
+    }
+}
+
+/// Unpacks an archive with at most `bytes_max` bytes of files. Rejects entries other than files and directories, and absolute paths.
+pub(super) fn unpack(archive: &[u8], bytes_max: usize) -> Result<Entry, ContentError> {
     let unpacked = MultiGzDecoder::new(archive).take(UNPACKED_BYTES_MAX);
-    let mut archive = Archive::new(unpacked);
+    let read_left = Cell::new(HEADERS_BYTES_MAX);
+    let mut archive = Archive::new(Limited { from: unpacked, bytes_left: &read_left });
     let mut root = Entry::folder();
-    let mut bytes_left = FUNCTION_BYTES_MAX;
+    let mut bytes_left = bytes_max;
     for (n_entries, entry) in archive.entries()?.enumerate() {
         if n_entries == FILES_MAX {
             return Err(ContentError::TooMuch { what: "files and folders", max: FILES_MAX });
@@ -33,8 +56,9 @@ pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
             EntryType::Regular | EntryType::Continuous => {
                 let mut bytes = Vec::new();
                 let most = bytes_left as u64 + 1;
+                read_left.set(UNPACKED_BYTES_MAX);
                 entry.by_ref().take(most).read_to_end(&mut bytes)?;
-                let too_large = ContentError::TooMuch { what: "bytes", max: FUNCTION_BYTES_MAX };
+                let too_large = ContentError::TooMuch { what: "bytes", max: bytes_max };
                 bytes_left = bytes_left.checked_sub(bytes.len()).ok_or(too_large)?;
                 root.place(&parts()?, Entry::File(bytes.into()))?;
             }
@@ -45,6 +69,7 @@ pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
                 return Err(ContentError::Unsupported { what });
             }
         }
+        read_left.set(HEADERS_BYTES_MAX);
     }
     Ok(root)
 }

@@ -44,9 +44,10 @@ impl Contents {
         Ok(Self { files: ContentFiles::Module(bytes), name: None, archive: None })
     }
 
-    /// Collects the files of a tree. For a package, adds the files of its archive.
-    pub(super) fn of_dag(dag: &Dag) -> Result<Self, ContentError> {
-        let mut files = match dag.tree()? {
+    /// Collects the files of a tree. For a package, adds the files of its archive. Both have at most
+    /// `bytes_max` bytes.
+    pub(super) fn of_dag(dag: &Dag, bytes_max: usize) -> Result<Self, ContentError> {
+        let mut files = match dag.tree(bytes_max)? {
             Tree::File(bytes) => return Self::from_module(bytes),
             Tree::Folder(files) => files,
         };
@@ -58,7 +59,7 @@ impl Contents {
             let (bytes, beside) = find_archive(&manifest, &files, dag)?;
             archive = beside;
             name = Some(manifest.name).filter(|name| !name.is_empty());
-            append_files(&unpack(&bytes)?, &mut files);
+            append_files(&unpack(&bytes, bytes_max)?, &mut files);
         }
         if !files.iter().any(is_runnable) {
             return Err(ContentError::NoModule { n_files: files.len() });

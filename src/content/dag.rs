@@ -63,26 +63,27 @@ impl Dag {
         Ok(Self { root, blocks })
     }
 
-    /// Returns the file or directory of the tree.
-    pub(super) fn tree(&self) -> Result<Tree, ContentError> {
-        self.walk().map(|(tree, _)| tree)
+    /// Returns the file or directory of the tree, with at most `bytes_max` bytes of files.
+    pub(super) fn tree(&self, bytes_max: usize) -> Result<Tree, ContentError> {
+        self.walk(bytes_max).map(|(tree, _)| tree)
     }
 
     /// Writes the tree as a CAR: each block before the blocks it links to, and `extra` last. Equal trees
     /// result in equal bytes.
     pub(super) fn car(&self, extra: Option<ContentId>) -> Result<Bytes, ContentError> {
-        let (_, walk) = self.walk()?;
+        let (_, walk) = self.walk(FUNCTION_BYTES_MAX)?;
         let further = extra.filter(|id| !walk.reached.contains(id));
         let ids = walk.order.into_iter().chain(further);
         let blocks = ids.filter_map(|id| self.blocks.get(&id).map(|block| (id, block)));
         Ok(car::write(self.root, blocks))
     }
 
-    fn walk(&self) -> Result<(Tree, Walk<'_>), ContentError> {
+    fn walk(&self, bytes_max: usize) -> Result<(Tree, Walk<'_>), ContentError> {
         let mut walk = Walk {
             blocks: &self.blocks,
             visits_left: VISITS_MAX,
-            bytes_left: FUNCTION_BYTES_MAX,
+            bytes_max,
+            bytes_left: bytes_max,
             reached: BTreeSet::new(),
             order: Vec::new(),
             files: Vec::new(),
@@ -102,6 +103,7 @@ impl Dag {
 struct Walk<'a> {
     blocks: &'a Blocks,
     visits_left: usize,
+    bytes_max: usize,
     bytes_left: usize,
     reached: BTreeSet<ContentId>,
     /// Ids of the visited blocks, each once, in the order of the first visit.
@@ -156,7 +158,7 @@ impl Walk<'_> {
         let Node::File { data, links } = file else {
             return Err(ContentError::Unsupported { what: "a directory as a piece of a file" });
         };
-        let too_large = ContentError::TooMuch { what: "bytes", max: FUNCTION_BYTES_MAX };
+        let too_large = ContentError::TooMuch { what: "bytes", max: self.bytes_max };
         self.bytes_left = self.bytes_left.checked_sub(data.len()).ok_or(too_large)?;
         if !data.is_empty() {
             pieces.push(data);

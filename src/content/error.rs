@@ -46,6 +46,9 @@ pub enum FunctionsError {
     /// The limits of the store are reached and no function can be evicted.
     #[error("function store is full, and no function can be evicted")]
     Full,
+    /// Too many fetched functions are large once they are unpacked.
+    #[error("too many large functions are being fetched")]
+    Crowded,
     /// The program is stopping.
     #[error("process is shutting down")]
     Stopped,

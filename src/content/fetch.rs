@@ -16,11 +16,12 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info, warn};
 
+use crate::error::ContentError;
 use crate::kept::Requester;
 use crate::peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers};
 use crate::turns::{Claim, Purpose, Turn, TurnLimits, Turns, duration_at_min_rate};
 use crate::verify::{NameHints, VerifiedFunction};
-use crate::{CAR_BYTES_MAX, Function, Functions, FunctionsError, blocking};
+use crate::{CAR_BYTES_MAX, FUNCTION_BYTES_MAX, Function, Functions, FunctionsError, blocking};
 
 /// Time limit for one peer to send a function of up to [`SMALL_BYTES_MAX`], including the time to
 /// verify it. It is enough at 4 Mbit/s.
@@ -152,6 +153,27 @@ impl LargeTurn<'_> {
             self.turn = timeout_at(self.until, self.turns.take(self.claim.clone())).await?;
         }
         Ok(())
+    }
+
+    /// Runs `verify` with the maximum size of unpacked files. Small content can unpack to large files,
+    /// which need the turn.
+    ///
+    /// # Errors
+    /// Those of `verify`, or [`FunctionsError::Crowded`] if no turn became free.
+    pub(super) async fn verify(
+        &mut self,
+        verify: impl Fn(usize) -> Result<VerifiedFunction, FunctionsError> + Send + Sync + 'static,
+    ) -> Result<VerifiedFunction, FunctionsError> {
+        let verify = Arc::new(verify);
+        let first = Arc::clone(&verify);
+        if self.turn.is_none() {
+            let checked = blocking(move || first(SMALL_BYTES_MAX)).await;
+            if !matches!(checked, Err(FunctionsError::Content(ContentError::TooMuch { .. }))) {
+                return checked;
+            }
+            self.hold(FUNCTION_BYTES_MAX).await.map_err(|_| FunctionsError::Crowded)?;
+        }
+        blocking(move || verify(FUNCTION_BYTES_MAX)).await
     }
 
     /// Returns the time until the end of the search.
@@ -353,9 +375,8 @@ async fn fetch_from_peer(
     };
     let answer = answer.map_err(GiveError::Ask)?;
     let (label, content) = read(id, &answer.into())?;
-    blocking(move || VerifiedFunction::of_kept(id, label, content))
-        .await
-        .map_err(GiveError::Refused)
+    let verify = move |max| VerifiedFunction::of_kept(id, label.clone(), content.clone(), max);
+    large.verify(verify).await.map_err(GiveError::Refused)
 }
 
 /// Parses a response: the names of a function and its unverified content.

@@ -17,7 +17,7 @@ use wire::functions::FunctionBody;
 use super::error::file_error;
 use super::kept::{Custody, InstallSource, Requester};
 use super::verify::{NameHints, VerifiedFunction};
-use super::{CAR_BYTES_MAX, Function, FunctionsError, Kind};
+use super::{CAR_BYTES_MAX, FUNCTION_BYTES_MAX, Function, FunctionsError, Kind};
 
 /// File name extension of the records of functions.
 const RECORD: &str = "json";
@@ -197,7 +197,8 @@ impl FunctionFiles {
         };
         let (name, method) = (function.name.clone(), function.method.clone());
         let label = NameHints { name: Some(name), method: Some(method) };
-        let checked = function.id.content().map(|id| VerifiedFunction::of_kept(id, label, bytes));
+        let verified = |id| VerifiedFunction::of_kept(id, label, bytes, FUNCTION_BYTES_MAX);
+        let checked = function.id.content().map(verified);
         Ok(checked.and_then(Result::ok).filter(|checked| checked.function.id == function.id))
     }
 

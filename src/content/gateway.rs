@@ -120,13 +120,14 @@ impl Functions {
         let car = self.0.web.read(&gateway.car_url(id), wanted, large).await?;
         let dag = blocking(move || Ok(Dag::read(id, &car)?)).await?;
         let blocks = dag.blocks.clone();
-        let checked = blocking(move || VerifiedFunction::of_dag(NameHints::default(), dag)).await;
-        match checked {
+        let verify =
+            |dag: Dag| move |max| VerifiedFunction::of_dag(NameHints::default(), dag.clone(), max);
+        match large.verify(verify(dag)).await {
             Err(FunctionsError::Content(ContentError::ArchiveElsewhere { address, block })) => {
                 let archive = self.fetch_archive(&address, block, large).await?;
                 let blocks: Blocks = blocks.into_iter().chain([(block, archive)]).collect();
                 let dag = Dag { root: id, blocks };
-                Ok(blocking(move || VerifiedFunction::of_dag(NameHints::default(), dag)).await?)
+                Ok(large.verify(verify(dag)).await?)
             }
             checked => Ok(checked?),
         }

@@ -166,9 +166,11 @@ impl Functions {
         let archive = manifest.archive_url(&url).map_err(FunctionsError::from)?;
         let archive = self.fetch_archive(archive.as_str(), manifest.block, &mut large).await?;
         let package = Package { manifest, manifest_bytes: bytes, archive };
-        let checked =
-            blocking(move || if id.is_cid() { package.checked_as(id) } else { package.checked() });
-        let function = self.keep(checked.await?, requester.clone()).await?;
+        let verify = move |bytes_max| {
+            let id = Some(id).filter(FunctionId::is_cid);
+            id.map_or_else(|| package.checked(bytes_max), |id| package.checked_as(id, bytes_max))
+        };
+        let function = self.keep(large.verify(verify).await?, requester.clone()).await?;
         if !id.is_cid() {
             let address = InstallSource { id, address: address.to_owned(), function: function.id };
             self.keep_address(address, requester.clone()).await?;
@@ -227,16 +229,20 @@ struct Package {
 
 impl Package {
     /// Packs the files of the archive as a function and verifies it.
-    fn checked(self) -> Result<VerifiedFunction, FunctionsError> {
-        let dag = unpack(&self.archive)?.to_dag()?;
-        VerifiedFunction::of_dag(self.label(), dag)
+    fn checked(&self, bytes_max: usize) -> Result<VerifiedFunction, FunctionsError> {
+        let dag = unpack(&self.archive, bytes_max)?.to_dag()?;
+        VerifiedFunction::of_dag(self.label(), dag, bytes_max)
     }
 
     /// Returns the content that `id` identifies: the files of the archive, a single module among them,
     /// or the directory of the manifest with its archive.
-    fn checked_as(self, id: FunctionId) -> Result<VerifiedFunction, FunctionsError> {
+    fn checked_as(
+        &self,
+        id: FunctionId,
+        bytes_max: usize,
+    ) -> Result<VerifiedFunction, FunctionsError> {
         let id = id.normalize();
-        let files = unpack(&self.archive)?;
+        let files = unpack(&self.archive, bytes_max)?;
         if let Entry::Folder(entries) = &files {
             for (name, entry) in entries {
                 let (Entry::File(bytes), Ok(method)) = (entry, name.parse()) else { continue };
@@ -255,7 +261,7 @@ impl Package {
         }
         for dag in [files.to_dag()?, folder.to_dag()?] {
             if FunctionId::from(dag.root) == id {
-                return VerifiedFunction::of_dag(self.label(), dag);
+                return VerifiedFunction::of_dag(self.label(), dag, bytes_max);
             }
         }
         Err(FunctionsError::Mismatch { id, size_bytes: self.archive.len() })

@@ -245,7 +245,7 @@ impl Functions {
         let label = NameHints { name: names.name.filter(|name| !name.is_empty()), ..names };
         let checked = blocking(move || {
             let dag = Dag::read_any(&car)?;
-            VerifiedFunction::of_dag(label, dag)
+            VerifiedFunction::of_dag(label, dag, FUNCTION_BYTES_MAX)
         });
         self.keep(checked.await?, Requester::Operator).await
     }

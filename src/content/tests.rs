@@ -102,7 +102,8 @@ async fn files_other_than_modules_and_content_with_another_id_are_rejected() {
     let refused = functions.add(method("m.wasm"), b"#!/bin/sh".to_vec()).await;
     assert!(matches!(refused, Err(FunctionsError::NotModule { .. })), "{refused:?}");
     let id = FunctionId::from_module(&module(1)).content().unwrap();
-    let refused = VerifiedFunction::of_kept(id, NameHints::default(), module(2).into());
+    let refused =
+        VerifiedFunction::of_kept(id, NameHints::default(), module(2).into(), FUNCTION_BYTES_MAX);
     assert!(matches!(refused, Err(FunctionsError::Mismatch { .. })), "{refused:?}");
     assert_eq!(functions.list(), vec![]);
 }
@@ -142,7 +143,8 @@ async fn large_module_is_found_by_its_id_as_a_tree_or_as_a_single_block() {
     // A module that was requested by its id as a single block is stored under this id.
     let (_elsewhere, other) = store().await;
     let id = whole.content().unwrap();
-    let checked = VerifiedFunction::of_kept(id, NameHints::default(), bytes).unwrap();
+    let checked =
+        VerifiedFunction::of_kept(id, NameHints::default(), bytes, FUNCTION_BYTES_MAX).unwrap();
     let kept = other.keep(checked, Requester::Unknown).await.unwrap();
     assert_eq!((kept.id, kept.kind), (whole, Kind::Module));
 }
@@ -217,7 +219,9 @@ async fn small(dir: &TempDir, limits: StoreLimits) -> Functions {
 /// Stores module `n` on behalf of `requester`.
 async fn keep(functions: &Functions, n: u8, requester: &Requester) -> FunctionId {
     let id = FunctionId::from_module(&module(n)).content().unwrap();
-    let checked = VerifiedFunction::of_kept(id, NameHints::default(), module(n).into()).unwrap();
+    let checked =
+        VerifiedFunction::of_kept(id, NameHints::default(), module(n).into(), FUNCTION_BYTES_MAX)
+            .unwrap();
     functions.keep(checked, requester.clone()).await.unwrap().id
 }
 

@@ -106,7 +106,7 @@ impl VerifiedFunction {
             }
             folder @ Entry::Folder(_) => {
                 let label = NameHints { name: Some(name), method: None };
-                Self::of_dag(label, folder.to_dag()?)
+                Self::of_dag(label, folder.to_dag()?, FUNCTION_BYTES_MAX)
             }
         }
     }
@@ -120,17 +120,22 @@ impl VerifiedFunction {
             return Err(FunctionsError::TooLarge { size_bytes: bytes.len() });
         }
         let label = NameHints { name: None, method: Some(method) };
-        Self::of_dag(label, pack::file(bytes, CUT))
+        Self::of_dag(label, pack::file(bytes, CUT), FUNCTION_BYTES_MAX)
     }
 
-    /// Creates a function from a tree of verified blocks.
-    pub(super) fn of_dag(label: NameHints, mut dag: Dag) -> Result<Self, FunctionsError> {
+    /// Creates a function from a tree of verified blocks. The files of the tree and of its archive may
+    /// have `bytes_max` bytes each.
+    pub(super) fn of_dag(
+        label: NameHints,
+        mut dag: Dag,
+        bytes_max: usize,
+    ) -> Result<Self, FunctionsError> {
         if dag.root.codec() == Codec::Raw {
             let missing = ContentError::Missing { id: dag.root };
             let bytes = dag.blocks.remove(&dag.root).ok_or(missing)?;
             return Self::of_block(dag.root, label, bytes);
         }
-        let contents = Contents::of_dag(&dag)?;
+        let contents = Contents::of_dag(&dag, bytes_max)?;
         let bytes = dag.car(contents.archive)?;
         Self::new(dag.root, label, bytes, contents)
     }
@@ -152,15 +157,16 @@ impl VerifiedFunction {
         Self::new(id, label, bytes, contents)
     }
 
-    /// Creates a function from content in stored form.
+    /// Creates a function from content in stored form, with a limit as for [`Self::of_dag`].
     pub(super) fn of_kept(
         id: ContentId,
         label: NameHints,
         bytes: Bytes,
+        bytes_max: usize,
     ) -> Result<Self, FunctionsError> {
         match id.codec() {
             Codec::Raw => Self::of_block(id, label, bytes),
-            Codec::DagPb => Self::of_dag(label, Dag::read(id, &bytes)?),
+            Codec::DagPb => Self::of_dag(label, Dag::read(id, &bytes)?, bytes_max),
         }
     }
 

@@ -106,6 +106,7 @@ fn describe_keep(error: &FunctionsError) -> String {
         FunctionsError::Files { source, .. } if is_no_space(source) => {
             "the worker's disk is full".to_owned()
         }
+        FunctionsError::Crowded => chain(error),
         FunctionsError::Files { .. } => "the worker cannot write its function store".to_owned(),
         error => format!("invalid content: {}", chain(error)),
     }

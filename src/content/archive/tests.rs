@@ -32,7 +32,8 @@ pub(in super::super) fn sum(archive: &[u8]) -> String {
 
 #[track_caller]
 fn refused(entries: &[(&str, EntryType, &[u8])], want: &str) {
-    let error = unpack(&archive(entries)).unwrap_err().to_string();
+    let error = unpack(&archive(entries), FUNCTION_BYTES_MAX).unwrap_err();
+    let error = task::causes::chain(&error);
     assert!(error.contains(want), "{error}");
 }
 
@@ -47,7 +48,7 @@ fn files_and_directories_of_an_archive_are_unpacked() {
     let mut want = Entry::folder();
     want.place(&["a.wasm"], Entry::File(b"\0asm".as_slice().into())).unwrap();
     want.place(&["data", "x"], Entry::File(b"x".as_slice().into())).unwrap();
-    assert_eq!(unpack(&archive).unwrap(), want);
+    assert_eq!(unpack(&archive, FUNCTION_BYTES_MAX).unwrap(), want);
 }
 
 #[test]
@@ -77,6 +78,16 @@ fn archive_with_too_large_contents_is_rejected() {
     refused(&many, "files and folders");
 }
 
+/// A megabyte of path would become many times as large as parts.
+#[test]
+fn archive_with_an_endless_path_is_rejected() {
+    for kind in [EntryType::GNULongName, EntryType::XHeader] {
+        let path = "a/".repeat(1 << 19);
+        let long = ("././@LongLink", kind, path.as_bytes());
+        refused(&[long, ("a", EntryType::Regular, b"")], "headers of an entry are too long");
+    }
+}
+
 /// The header announces a huge size, for which no memory must be allocated in advance.
 #[test]
 fn truncated_archive_is_rejected() {
@@ -88,17 +99,17 @@ fn truncated_archive_is_rejected() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(header.as_bytes()).unwrap();
     gzip.write_all(b"short").unwrap();
-    let error = unpack(&gzip.finish().unwrap()).unwrap_err();
+    let error = unpack(&gzip.finish().unwrap(), FUNCTION_BYTES_MAX).unwrap_err();
     assert!(matches!(error, ContentError::Archive(_)), "{error}");
 }
 
 proptest! {
     #[test]
     fn unpacking_arbitrary_bytes_does_not_panic(bytes: Vec<u8>) {
-        drop(unpack(&bytes));
+        drop(unpack(&bytes, FUNCTION_BYTES_MAX));
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         gzip.write_all(&bytes).unwrap();
-        drop(unpack(&gzip.finish().unwrap()));
+        drop(unpack(&gzip.finish().unwrap(), FUNCTION_BYTES_MAX));
     }
 
     #[test]
@@ -109,6 +120,6 @@ proptest! {
         tar[at] = byte;
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         gzip.write_all(&tar).unwrap();
-        drop(unpack(&gzip.finish().unwrap()));
+        drop(unpack(&gzip.finish().unwrap(), FUNCTION_BYTES_MAX));
     }
 }

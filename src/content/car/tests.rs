@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::super::pack::{self, CUT};
 use super::*;
+use crate::FUNCTION_BYTES_MAX;
 use crate::dag::{Dag, Tree};
 
 /// A directory of the files `a.wasm` and `b.txt`, written by `@ipld/car` 5 (npm).
@@ -24,7 +25,7 @@ fn car_file_written_by_another_tool_is_read() {
     let dag = Dag::read_any(&small().into()).unwrap();
     let want = "bafybeigpp3dsiweulakrcuuwargmenuhubsth6h4xgtwhtyccndlyth26a";
     assert_eq!(dag.root.to_string(), want);
-    let Tree::Folder(files) = dag.tree().unwrap() else { panic!("a folder") };
+    let Tree::Folder(files) = dag.tree(FUNCTION_BYTES_MAX).unwrap() else { panic!("a folder") };
     assert_eq!((files[0].path.as_str(), &files[0].bytes[..4]), ("a.wasm", &b"\0asm"[..]));
     assert_eq!((files[1].path.as_str(), &files[1].bytes[..]), ("b.txt", &b"b"[..]));
 }
@@ -82,7 +83,7 @@ proptest! {
         car[at] = byte;
         car.truncate(n_bytes.max(at + 1));
         if let Ok(dag) = Dag::read_any(&car.into()) {
-            drop(dag.tree());
+            drop(dag.tree(FUNCTION_BYTES_MAX));
         }
     }
 }

@@ -18,7 +18,7 @@ fn folder(blocks: &mut Blocks, links: &[Link]) -> ContentId {
 
 #[track_caller]
 fn refused(root: ContentId, blocks: Blocks, want: &str) {
-    let error = Dag { root, blocks }.tree().unwrap_err().to_string();
+    let error = Dag { root, blocks }.tree(FUNCTION_BYTES_MAX).unwrap_err().to_string();
     assert!(error.contains(want), "{error}");
 }
 

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 use super::super::archive::tests::{archive, sum};
+use super::super::fetch::FetchTurns;
 use super::super::pack::Entry;
 use super::super::pack::tests::content;
 use super::super::{Hosts, Kind, SourceOptions, Upload};
@@ -125,6 +126,30 @@ async fn install_as(
 fn refused<T: std::fmt::Debug>(installed: Result<T, InstallError>, want: &str) {
     let text = task::causes::chain(&installed.unwrap_err());
     assert!(text.contains(want), "{text}");
+}
+
+/// Two files of 3 MiB each, compressed to some kilobytes.
+#[tokio::test]
+async fn small_archive_of_large_files_needs_a_turn_of_large_functions() {
+    let zeros = vec![0; 3 << 20];
+    let module = [&b"\0asm"[..], &zeros].concat();
+    let entries = [("a.wasm", EntryType::Regular, &module[..]), ("b", EntryType::Regular, &zeros)];
+    let archive = Bytes::from(archive(&entries));
+    let manifest_bytes = manifest("a", &sum(&archive));
+    let verify = move |bytes_max| {
+        let (archive, manifest_bytes) = (archive.clone(), manifest_bytes.clone());
+        let manifest = Manifest::read(&manifest_bytes)?;
+        Package { manifest, manifest_bytes, archive }.checked(bytes_max)
+    };
+    let turns = FetchTurns::default();
+    let stranger = Requester::Peer("12D3KooWstranger1".parse().unwrap());
+    let claim = Claim { requester: stranger, purpose: Purpose::Install };
+    let mut held = turns.large(&claim, Instant::now() + SEARCH_WITHIN);
+    assert_eq!(held.verify(verify.clone()).await.unwrap().contents.size_bytes(), (6 << 20) + 4);
+    let refused = turns.large(&claim, Instant::now()).verify(verify.clone()).await;
+    assert!(matches!(refused, Err(FunctionsError::Crowded)), "{refused:?}");
+    drop(held);
+    assert!(turns.large(&claim, Instant::now()).verify(verify).await.is_ok());
 }
 
 #[tokio::test]

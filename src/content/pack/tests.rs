@@ -1,6 +1,7 @@
 //! The expected ids were computed by `ipfs-unixfs-importer` 17.1.1 (npm), with `cidVersion` 1 and
 //! `rawLeaves`, from the bytes of [`content`].
 
+use super::super::FUNCTION_BYTES_MAX;
 use super::super::dag::Tree;
 use super::*;
 
@@ -40,7 +41,11 @@ fn check(n_bytes: usize, cut: Cut, want: &str) {
     let bytes = content(u32::try_from(n_bytes).unwrap(), n_bytes);
     let dag = file(&bytes, cut);
     assert_eq!(dag.root.to_string(), want, "{n_bytes} bytes");
-    assert_eq!(dag.tree().unwrap(), Tree::File(bytes), "{n_bytes} bytes are read back");
+    assert_eq!(
+        dag.tree(FUNCTION_BYTES_MAX).unwrap(),
+        Tree::File(bytes),
+        "{n_bytes} bytes are read back"
+    );
 }
 
 #[test]
@@ -69,7 +74,7 @@ fn content_id_of_a_directory_equals_the_id_that_ipfs_tools_compute() {
     let dag = tree().to_dag().unwrap();
     let want = "bafybeifucago7woaoqlv4efvrkngfdhjir2px5et4xrrr65irb63hyvilu";
     assert_eq!(dag.root.to_string(), want);
-    let Tree::Folder(files) = dag.tree().unwrap() else { panic!("a folder") };
+    let Tree::Folder(files) = dag.tree(FUNCTION_BYTES_MAX).unwrap() else { panic!("a folder") };
     let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let want = ["Zeta.wasm", "data/deep/a.txt", "data/empty", "data/model.bin", "hello.wasm"];
     assert_eq!(paths, want);
