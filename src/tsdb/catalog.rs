@@ -209,6 +209,12 @@ pub enum Refusal {
         /// Name that is taken.
         name: String,
     },
+    /// The dataset would be public, and another public dataset has its name.
+    #[error("another public dataset is called {name}; choose another name")]
+    PublicNameTaken {
+        /// Name of both datasets.
+        name: String,
+    },
     /// The dataset has rows, and its stored buckets would be wrong after the change.
     #[error(
         "the stored buckets of the dataset would not match its columns after this change; only a dataset without rows can be changed in this way"

@@ -285,7 +285,7 @@ pub enum StoreError {
         #[source]
         source: DecodeError,
     },
-    /// Several visible datasets have the name, and the key owns none of them.
+    /// Several visible datasets have the name, and neither the key nor the service owns one of them.
     #[error("{} visible datasets are called {name}; specify one by its id: {}", datasets.len(),
         datasets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
     SharedName {
@@ -413,10 +413,11 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the dataset as it is visible to `key`, or to the service if there is no key. Returns
     /// `None` if it is not visible. If several datasets have the name, the dataset that `key` owns is
-    /// chosen.
+    /// chosen, or else the dataset of the service.
     ///
     /// # Errors
-    /// [`StoreError::SharedName`] if the key sees several datasets of that name but owns none of them.
+    /// [`StoreError::SharedName`] if the key sees several datasets of that name, and neither the key nor
+    /// the service owns one of them.
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>>;
 
     /// Returns the dataset as it is visible to the service.

@@ -12,7 +12,7 @@ use model::timestamp::Timestamp;
 use super::engine::CatalogEntry;
 use super::postgres::binary::Array;
 use super::session::{Row, Session, from_json, to_json};
-use super::tags::{attach, sought};
+use super::tags::{attach, check_public_name, sought};
 use super::time::Time;
 use super::{PAGE_TEXT_BYTES_MAX, Result, Sight, StoreError};
 use crate::catalog::{ColumnChange, DatasetChange, DatasetRef, Listed, NewDataset, Refusal};
@@ -77,7 +77,7 @@ pub(super) trait CatalogSession: Session {
 /// get higher ids.
 ///
 /// # Errors
-/// [`Refusal::NameTaken`].
+/// [`Refusal::NameTaken`], [`Refusal::PublicNameTaken`].
 pub(super) async fn create<S: CatalogSession>(
     s: &mut S,
     all: &[NewDataset],
@@ -91,6 +91,10 @@ pub(super) async fn create<S: CatalogSession>(
         add_columns(s, dataset.id, &[], &new.columns, now).await?;
         for tag in &new.tags {
             attach(s, dataset.id, new.owner, tag).await?;
+        }
+        // A copy of a store keeps its names.
+        if id.is_none() {
+            check_public_name(s, dataset.id).await?;
         }
         created.push(dataset);
     }
@@ -212,6 +216,9 @@ async fn describe<S: CatalogSession>(s: &mut S, old: &Dataset, new: &Dataset) ->
         }
         updated => {
             updated?;
+            if name != &old.name {
+                check_public_name(s, *id).await?;
+            }
             s.index_update(old, new)
         }
     }
@@ -219,9 +226,9 @@ async fn describe<S: CatalogSession>(s: &mut S, old: &Dataset, new: &Dataset) ->
 
 /// See [`Catalog::sight`](super::Catalog::sight). A single statement, since it runs for every request.
 ///
-/// If several datasets have the name, returns the dataset that the key owns. If the key owns none of
-/// these, the name is ambiguous and causes an error, since anyone can give a dataset the name of an
-/// existing dataset.
+/// If several datasets have the name, returns the dataset that the key owns, or else the dataset of the
+/// service, which has no owner. If there is neither, the name is ambiguous and causes an error, since
+/// anyone can give a dataset the name of an existing dataset.
 pub(super) async fn sight<S: CatalogSession>(
     s: &mut S,
     key: Option<KeyId>,
@@ -238,7 +245,7 @@ pub(super) async fn sight<S: CatalogSession>(
              {columns}, {state}
          WHERE d.{column} = ?1 AND (?2 IS NULL OR d.owner = ?2
              OR EXISTS (SELECT 1 FROM {shared} WHERE dt.dataset = d.id))
-         ORDER BY own DESC, d.id LIMIT {SHARED_MAX}",
+         ORDER BY own DESC, d.owner IS NULL DESC, d.id LIMIT {SHARED_MAX}",
         dataset = dataset_sql::<S>(),
         array = S::JSON_ARRAY,
         shared =
@@ -250,6 +257,7 @@ pub(super) async fn sight<S: CatalogSession>(
     if let (DatasetRef::Name(name), [first, _, ..]) = (which, seen.as_slice())
         && key.is_some()
         && !first.is_owner
+        && first.owner.is_some()
     {
         let datasets = seen.into_iter().map(|sight| sight.dataset.id).collect();
         return Err(StoreError::SharedName { name, datasets });

@@ -5,7 +5,7 @@ use model::key::KeyId;
 
 use super::session::{Row, Session};
 use super::{Result, StoreError};
-use crate::catalog::{Tag, TagChange, TagFilter};
+use crate::catalog::{Refusal, Tag, TagChange, TagFilter};
 
 /// Prepares a text as a parameter of a search. Replaces NUL characters, which PostgreSQL rejects, with a
 /// control character that no stored text contains.
@@ -24,6 +24,9 @@ pub(super) async fn change<S: Session>(s: &mut S, change: TagChange) -> Result<b
                 return Err(StoreError::NoDataset { dataset: *dataset });
             };
             let added = attach(s, *dataset, owner.map(KeyId::new), tag).await?;
+            if added.is_some() {
+                check_public_name(s, *dataset).await?;
+            }
             added.map(|tag| s.index_tag(tag, *dataset, true)).transpose()?;
             return Ok(added.is_some());
         }
@@ -85,6 +88,24 @@ pub(super) async fn attach<S: Session>(
     let sql =
         "INSERT INTO datasets.dataset_tags (dataset, tag) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
     Ok((s.run(sql, &[&dataset.get(), &tag]).await? > 0).then_some(tag))
+}
+
+/// Rejects a public dataset of a key if another public dataset has its name. Otherwise any key could make
+/// the name ambiguous for all other keys. Datasets of the service have no owner and precede others.
+///
+/// # Errors
+/// [`Refusal::PublicNameTaken`].
+pub(super) async fn check_public_name<S: Session>(s: &mut S, dataset: DatasetId) -> Result<()> {
+    let sql = "SELECT d.name FROM datasets.datasets d
+         JOIN datasets.dataset_tags dt ON dt.dataset = d.id
+         JOIN datasets.tags t ON t.id = dt.tag AND t.is_public
+         JOIN datasets.datasets other ON other.name = d.name AND other.id <> d.id
+         JOIN datasets.dataset_tags ot ON ot.dataset = other.id AND ot.tag = dt.tag
+         WHERE d.id = ?1 AND d.owner IS NOT NULL LIMIT 1";
+    match s.all(sql, &[&dataset.get()], |row| row.get(0)).await?.pop() {
+        Some(name) => Err(Refusal::PublicNameTaken { name }.into()),
+        None => Ok(()),
+    }
 }
 
 /// Returns the keys that hold the tag `tag` of `owner`, in ascending order.

@@ -1,5 +1,10 @@
 //! Tests of `/api/datasets/` and `/api/datasets/{id}/`.
 
+use std::collections::BTreeMap;
+
+use model::dataset::Dtype;
+use tsdb::catalog::NewDataset;
+
 use super::*;
 
 async fn create(service: &Service, name: &str) -> (u16, Value) {
@@ -94,15 +99,56 @@ async fn owner_cannot_use_a_dataset_name_twice() {
 }
 
 #[tokio::test]
+async fn name_of_a_public_dataset_cannot_be_taken_by_another_public_dataset() {
+    let service = Service::start().await;
+    let public = json!({"name": "btc", "tags": ["public"]});
+    assert_eq!(service.post(&service.owner, "/api/datasets/", &public).await.0, 201);
+    let taken = refusal("another public dataset is called btc; choose another name: conflict");
+    let refused = service.post(&service.reader, "/api/datasets/", &public).await;
+    assert_eq!(refused, (409, taken.clone()));
+    let private = service.post(&service.reader, "/api/datasets/", &json!({"name": "btc"})).await;
+    assert_eq!(private.0, 201);
+    let path = format!("/api/datasets/{}/", private.1["id"]);
+    let (tags, tag) = (format!("{path}tags/"), json!({"tag_name": "public"}));
+    assert_eq!(service.post(&service.reader, &tags, &tag).await, (409, taken.clone()));
+    let rename = |name: &str| json!({"name": name});
+    assert_eq!(service.call(&service.reader, "PATCH", &path, &rename("eth")).await.0, 200);
+    assert_eq!(service.post(&service.reader, &tags, &tag).await.0, 201);
+    assert_eq!(service.call(&service.reader, "PATCH", &path, &rename("btc")).await, (409, taken));
+    assert_eq!(service.get(&service.owner, "/api/datasets/?search=btc").await.1["count"], 1);
+}
+
+#[tokio::test]
+async fn name_refers_to_the_dataset_of_the_service_before_those_of_other_keys() {
+    let service = Service::start().await;
+    let other = json!({"name": "demo", "tags": ["public"]});
+    assert_eq!(service.post(&service.owner, "/api/datasets/", &other).await.0, 201);
+    let own = NewDataset {
+        name: "demo".to_owned(),
+        description: String::new(),
+        metadata: BTreeMap::new(),
+        columns: vec![("x".to_owned(), Dtype::Float)],
+        tags: vec!["public".to_owned()],
+        owner: None,
+    };
+    let id = service.app.datasets.create(own).await.unwrap().id;
+    let tag = json!({"tag_name": "public"});
+    assert_eq!(service.post(&service.reader, "/api/tags/acquire/", &tag).await.0, 200);
+    let (_, columns) = service.get(&service.reader, "/api/columns/?dataset_name=demo").await;
+    assert_eq!(columns["results"][0]["dataset_id"], id.get(), "{columns}");
+}
+
+#[tokio::test]
 async fn request_with_an_ambiguous_name_returns_409_with_the_ids() {
     let service = Service::start().await;
-    let body = json!({"name": "btc", "tags": ["public"]});
+    let (_, third) = service.accounts.create_key("third").await.unwrap();
+    let third = third.reveal();
+    let body = json!({"name": "btc", "tags": ["shared"]});
     for key in [&service.owner, &service.reader] {
         assert_eq!(service.post(key, "/api/datasets/", &body).await.0, 201);
+        let holder = json!({"key": 3});
+        assert_eq!(service.post(key, "/api/tags/shared/holders/", &holder).await.0, 201);
     }
-    let (_, third) = service.accounts.create_key("third").await.unwrap();
-    let (third, tag) = (third.reveal(), json!({"tag_name": "public"}));
-    assert_eq!(service.post(third, "/api/tags/acquire/", &tag).await.0, 200);
     let want = json!({
         "details": {"dataset_ids": [1, 2]},
         "error": "2 visible datasets are called btc; specify one by its id: 1, 2: conflict",
@@ -354,7 +400,7 @@ async fn page_of_datasets_with_long_texts_ends_early() {
     let metadata = |n_bytes: usize| {
         let value =
             |n: usize| (n.to_string(), "x".repeat(n_bytes.saturating_sub(n * 9_000).min(9_000)));
-        (0..8).map(value).collect::<std::collections::BTreeMap<_, _>>()
+        (0..8).map(value).collect::<BTreeMap<_, _>>()
     };
     for batch in 0..6 {
         let new = |n| json!({"name": format!("{batch}-{n}"), "metadata": metadata(60_000)});
