@@ -307,18 +307,29 @@ impl Datasets {
         Ok(self.store.change_tag(change).await?)
     }
 
-    /// Revokes a tag of `key` from `other`. If `other` loses access to a dataset, its streams of the
-    /// dataset are closed.
+    /// Revokes a tag of `key` from `other`. If both are the same key, gives up all private tags of this
+    /// name that it holds, since owners grant tags without the holder's consent. If `other` loses access
+    /// to a dataset, its streams of the dataset are closed.
     ///
     /// # Errors
-    /// The same as for [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if `other` does not hold
-    /// the tag.
+    /// The same as for [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if another key does not
+    /// hold the tag.
     pub(crate) async fn take_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<()> {
-        self.check_owns_tag(key, tag).await?;
-        let change = TagChange::Take { owner: key, tag: tag.to_owned(), key: other };
+        let tag = tag.to_owned();
+        let is_own = key == other && tag != PUBLIC_TAG;
+        let change = if is_own {
+            TagChange::Leave { tag, key }
+        } else {
+            self.check_owns_tag(key, &tag).await?;
+            TagChange::Take { owner: key, tag, key: other }
+        };
         let held_it = self.store.change_tag(change).await?;
         self.hub.recheck_access_of(other);
-        if held_it { Ok(()) } else { Err(OperationError::KEY_UNKNOWN) }
+        match held_it {
+            true => Ok(()),
+            false if is_own => Err(OperationError::TAG_UNKNOWN),
+            false => Err(OperationError::KEY_UNKNOWN),
+        }
     }
 
     /// Checks that `key` owns a tag of this name.

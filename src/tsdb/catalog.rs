@@ -268,6 +268,13 @@ pub enum TagChange {
         /// Key from which the tag is revoked.
         key: KeyId,
     },
+    /// Gives up all private tags of a name that a key holds, of whatever owner.
+    Leave {
+        /// Name of the tags.
+        tag: String,
+        /// Key that holds the tags.
+        key: KeyId,
+    },
 }
 
 /// Filter of a listing of tags.

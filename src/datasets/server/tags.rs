@@ -125,7 +125,7 @@ pub(super) async fn give(
     Ok(added_response(is_new, ["Tag given successfully", "Tag was already held"]))
 }
 
-/// Revokes a tag owned by the key from another key.
+/// Revokes a tag owned by the key from another key, or gives up a tag that the key holds itself.
 #[utoipa::path(delete, path = paths::TAG_HOLDER, operation_id = "take_tag", tag = "producing",
     params(NamedTag,
         ("key" = i64, Path, description = "The key's number, which is not secret.")),

@@ -109,13 +109,24 @@ async fn owner_of_a_tag_can_grant_and_revoke_it() {
 }
 
 #[tokio::test]
+async fn holder_can_give_up_a_tag_that_was_granted_without_consent() {
+    let service = with_members().await;
+    let own = format!("{PATH}2/");
+    assert_eq!(service.delete(&service.reader, &own).await, (404, refusal("tag not found")));
+    assert_eq!(service.post(&service.owner, PATH, &json!({"key": 2})).await.0, 201);
+    assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200);
+    assert_eq!(service.delete(&service.reader, &own).await.0, 200);
+    assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 404);
+}
+
+#[tokio::test]
 async fn only_the_owner_can_grant_a_tag_and_only_to_existing_keys() {
     let service = with_members().await;
     let hidden = (404, refusal("tag not found"));
     let body = json!({"key": 2});
     assert_eq!(service.post(&service.reader, PATH, &body).await, hidden);
     assert_eq!(service.get(&service.reader, PATH).await, hidden);
-    assert_eq!(service.delete(&service.reader, &format!("{PATH}2/")).await, hidden);
+    assert_eq!(service.delete(&service.reader, &format!("{PATH}1/")).await, hidden);
     assert_eq!(service.post(&service.owner, PATH, &body).await.0, 201);
     assert_eq!(
         service.get(&service.reader, PATH).await,
