@@ -118,7 +118,12 @@ def part(frame: Frame, begin: int, end: int, name: str) -> Frame:
     """Returns the rows from `begin` to before `end`."""
     if name == "pandas":
         return frame.iloc[begin:end].reset_index(drop=True)
-    return frame.slice(begin, end - begin)
+    if name == "polars":
+        return frame.slice(begin, end - begin)
+    import pyarrow
+
+    # A slice would share its memory with the rows after `end`.
+    return frame.take(pyarrow.array(range(begin, min(end, len(frame))), pyarrow.int64()))
 
 
 def values(frame: Frame, column: str) -> list[Any]:
