@@ -238,8 +238,7 @@ fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
         Some(canonical) if topic.labels.contains(&canonical) => Ok(canonical),
         // A value without a label came as this label.
         Some(canonical) if canonical == SINGLE_LABEL => Err(PayloadError(format!(
-            "a single value does not fit topic {}, expected values by label: {}",
-            topic.id,
+            "a single value does not fit the topic, expected values by label: {}",
             topic.labels.join(", ")
         ))),
         _ => Err(unknown()),

@@ -67,7 +67,7 @@ fn submitted_values_are_in_the_order_of_the_labels_without_default_values() {
 #[test]
 fn invalid_labels_and_sums_are_rejected() {
     check(1, &[("left", "1")], Err("unknown label `left`, expected up, down, flat"));
-    let single = "a single value does not fit topic 2, expected values by label: up, down, flat";
+    let single = "a single value does not fit the topic, expected values by label: up, down, flat";
     check(1, &[("y", "1")], Err(single));
     let twice = Err("duplicate label `up`");
     check(1, &[("up", "0.5"), ("UP", "0.5")], twice);

@@ -482,7 +482,7 @@ async fn check_labels_served(labels: &[&str]) {
     for (value, message) in [
         (
             json!({"value": "1"}),
-            "a single value does not fit topic 3, expected values by label: up, down, flat",
+            "a single value does not fit the topic, expected values by label: up, down, flat",
         ),
         (json!({"values": {"upp": "1"}}), "unknown label `upp`, expected up, down, flat"),
     ] {
