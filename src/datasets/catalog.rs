@@ -325,11 +325,10 @@ impl Datasets {
         };
         let held_it = self.store.change_tag(change).await?;
         self.hub.recheck_access_of(other);
-        match held_it {
-            true => Ok(()),
-            false if is_own => Err(OperationError::TAG_UNKNOWN),
-            false => Err(OperationError::KEY_UNKNOWN),
+        if held_it {
+            return Ok(());
         }
+        Err(if is_own { OperationError::TAG_UNKNOWN } else { OperationError::KEY_UNKNOWN })
     }
 
     /// Checks that `key` owns a tag of this name.
