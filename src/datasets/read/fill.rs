@@ -216,7 +216,9 @@ fn inserted(
         (Fill::Linear, Some(before), Some(after)) => {
             let gap = after.timestamp.since(before.timestamp).as_secs_f64();
             let share = timestamp.since(before.timestamp).as_secs_f64() / gap;
-            before.close + (after.close - before.close) * share
+            // The difference of the closes can exceed the range of floats, but not that of their halves.
+            let (before, after) = (before.close / 2.0, after.close / 2.0);
+            (before + (after - before) * share) * 2.0
         }
         _ => f64::NAN,
     };
@@ -240,4 +242,23 @@ fn read(
 ) -> Result<PageOfRows, StoreError> {
     let read = PageRead { resolution, span, order, skip: 0, limit, count: Count::Nothing };
     store.page_at(sight, &read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn value_between_extreme_closes_is_interpolated() {
+        let bucket = |seconds, close: f64| {
+            let (timestamp, [open, high, low]) = (Timestamp::from_seconds(seconds), [close; 3]);
+            Bucket { timestamp, open, high, low, close, volume: 0.0, count: 1 }
+        };
+        let (before, after) = (bucket(0, -1e308), bucket(4, 1e308));
+        let closes = (1..4).map(|seconds| {
+            let at = Timestamp::from_seconds(seconds);
+            inserted(Some(&before), Some(&after), at, Fill::Linear).close
+        });
+        assert_eq!(closes.collect::<Vec<_>>(), [-5e307, 0.0, 5e307]);
+    }
 }
