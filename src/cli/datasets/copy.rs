@@ -1,12 +1,13 @@
 //! `triptych datasets copy`: copies datasets from one store to another. Each store can be a SQLite file
 //! or a PostgreSQL database.
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use model::count::{counted, counted_short};
 use model::dataset::Dataset;
@@ -89,8 +90,10 @@ fn copy_all(
     must_stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     let target = open(to).with_context(|| format!("cannot open {to}"))?;
+    let missing = RefCell::new(chosen.to_vec());
     let is_chosen = |dataset: &Dataset| {
         let is_named = |name: &String| *name == dataset.name || *name == dataset.id.to_string();
+        missing.borrow_mut().retain(|name| !is_named(name));
         chosen.is_empty() || chosen.iter().any(is_named)
     };
     let mut drawing = CopyDrawing { work: None, is_comparing: false, name: String::new() };
@@ -121,12 +124,16 @@ fn copy_all(
         anyhow::Error::new(error).context(format!("cannot copy dataset {id} ({name}) to {to}"))
     };
     let mut failed: Vec<anyhow::Error> = failed.into_iter().map(fail).collect();
+    let missing = missing.into_inner();
+    if !missing.is_empty() {
+        let names = missing.join(" or ");
+        failed.push(anyhow!("no dataset in {from} has number or name {names}"));
+    }
     let last = failed.pop();
     failed.iter().for_each(report_error);
-    if n_copied == 0 && last.is_none() && !chosen.is_empty() {
-        bail!("no dataset in {from} has number or name {}", chosen.join(" or "));
+    if n_copied > 0 || last.is_none() {
+        tell(&format!("copied {}, each equal to its source", counted(n_copied, "dataset")));
     }
-    tell(&format!("copied {}, each equal to its source", counted(n_copied, "dataset")));
     last.map_or(Ok(()), Err)?;
     closed.with_context(|| format!("all rows are copied, but keep {to}-wal with {to}"))
 }

@@ -91,6 +91,9 @@ async fn killed_copy_resumes_and_serves_the_same_bytes() {
     assert!(why.contains("does not exist"), "{why}");
     let why = home.run_err(&["datasets", "copy", &to, &home.path("y.db"), "--dataset", "nobody"]);
     assert!(why.contains("has number or name"), "{why}");
+    let chosen = ["--dataset", "empty", "--dataset", "nobody"];
+    let why = home.run_err(&[&["datasets", "copy", &to, &home.path("z.db")], &chosen[..]].concat());
+    assert!(why.ends_with("has number or name nobody\n"), "{why}");
 }
 
 #[tokio::test]
