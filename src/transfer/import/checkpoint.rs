@@ -1,11 +1,13 @@
 //! Checkpoint of an import, from which the same command resumes.
 //!
-//! A file counts as unchanged if its size and modification time are unchanged.
+//! A file counts as unchanged if its size and the time of its last change are unchanged. Programs cannot
+//! restore that time, unlike the modification time.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use formats::read::Place;
 use model::dataset::DatasetId;
@@ -52,9 +54,9 @@ struct FileProgress {
     done: bool,
 }
 
-/// Values that identify the content of a file: size, modification time in microseconds since 1970, and
-/// dataset of its rows.
-type FileStamp = (u64, u64, String);
+/// Values that identify the content of a file: size, time of the last change in nanoseconds since 1970,
+/// and dataset of its rows.
+type FileStamp = (u64, i64, String);
 
 impl ImportCheckpoint {
     /// Reads the checkpoint in `folder` of an earlier import of the same files to the same datasets,
@@ -151,10 +153,43 @@ fn identity(file: &ImportFile) -> Option<(String, FileStamp)> {
     }
     let path = fs::canonicalize(&file.path).ok()?;
     let metadata = fs::metadata(&path).ok()?;
-    let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    let changed = u64::try_from(changed.as_micros()).ok()?;
+    let changed = metadata.ctime().checked_mul(1_000_000_000)?.checked_add(metadata.ctime_nsec())?;
     let path = path.display();
     let name =
         if file.split.is_some() { format!("{path} as {}", file.dataset) } else { path.to_string() };
     Some((name, (metadata.len(), changed, file.dataset.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use formats::read::Format;
+
+    use super::*;
+
+    #[test]
+    fn file_with_other_content_is_changed_despite_its_size_and_modification_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        fs::write(&path, "t,x\n2026-03-01,1\n").unwrap();
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        let file = ImportFile {
+            path: path.clone(),
+            format: Format::Csv,
+            dataset: "a".to_owned(),
+            is_named: false,
+            parts: BTreeMap::new(),
+            split: None,
+        };
+        let before = identity(&file);
+        assert_eq!(identity(&file), before);
+        // Several writes can have the same time, since the clock of a file system is coarse.
+        let is_changed = (0..100_000).any(|_| {
+            fs::write(&path, "t,x\n2026-03-01,2\n").unwrap();
+            File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+            identity(&file) != before
+        });
+        assert!(is_changed && before.is_some());
+    }
 }
