@@ -259,7 +259,18 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Buck
         scale: None,
         theme,
     };
-    let window = Window::new(frame, chart.capacity(area.width).max(1));
+    let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
+    let mut n_shown = chart.capacity(area.width).max(1);
+    let window = loop {
+        let window = Window::new(frame, n_shown);
+        let columns = Candles { n_newer: window.n_newer, n_free: window.n_free, ..chart };
+        let n_drawn = columns.columns(area).1.len();
+        if n < window.n_newer + n_drawn || n_shown == 1 {
+            break window;
+        }
+        // Gaps take the columns of some candles, and of the crosshair.
+        n_shown = n_drawn.clamp(1, n_shown - 1);
+    };
     let smooth = if state.kind == ChartKind::Heikin { heikin(window.extended) } else { Vec::new() };
     let overlays = indicators(state.indicators, state.chart.resolution(), window.extended, theme);
     let forecasts = forecast::points(frame, window.seen);

@@ -522,6 +522,21 @@ fn numbers_above_a_chart_with_gaps_cover_the_drawn_candles() {
 }
 
 #[test]
+fn crosshair_remains_in_view_across_gaps() {
+    let rows = (0..).zip(bars(300, 7, 67_431.0)).filter(|(idx, _)| idx % 9 < 6);
+    let columns = ["open", "high", "low", "close", "volume"].map(|name| (name, Dtype::Float));
+    let mut state = of_columns(&columns, rows.map(|(_, row)| row).collect());
+    state.data.zoom.density = crate::widget::candles::Density::Wide;
+    let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
+    for _ in 0..40 {
+        state.data.act(Action::Earlier, now());
+        let (_, hits) = harness::drawn_by(draw, &state, (160, 43), &theme);
+        let crosshair = state.data.crosshair.map(Target::Time);
+        assert!((0..160).any(|x| hits.target_at(x, 12) == crosshair), "{crosshair:?}");
+    }
+}
+
+#[test]
 fn column_is_not_called_empty_before_its_rows_are_loaded() {
     let mut state = of_columns(&[("close", Dtype::Float), ("open", Dtype::Float)], bars(9, 7, 1.0));
     let news = StreamEvent::Item(bars(9, 7, 1.0));
