@@ -129,7 +129,7 @@ async fn connection_that_is_closed_before_the_response_is_lost() {
 
 #[tokio::test]
 async fn redirect_is_not_followed() {
-    let away = || async { (StatusCode::FOUND, [(header::LOCATION, "http://elsewhere.example/")]) };
+    let away = || async { (StatusCode::FOUND, [(LOCATION, "http://elsewhere.example/")]) };
     let fake = Fake::serve(Router::new().fallback(get(away))).await;
     let transport = Transport::new(&fake.address, Some(KEY.parse().unwrap())).unwrap();
     let error = transport.get("/").bytes().await.unwrap_err();

@@ -153,7 +153,8 @@ fn identity(file: &ImportFile) -> Option<(String, FileStamp)> {
     }
     let path = fs::canonicalize(&file.path).ok()?;
     let metadata = fs::metadata(&path).ok()?;
-    let changed = metadata.ctime().checked_mul(1_000_000_000)?.checked_add(metadata.ctime_nsec())?;
+    let changed =
+        metadata.ctime().checked_mul(1_000_000_000)?.checked_add(metadata.ctime_nsec())?;
     let path = path.display();
     let name =
         if file.split.is_some() { format!("{path} as {}", file.dataset) } else { path.to_string() };

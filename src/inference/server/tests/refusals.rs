@@ -123,7 +123,7 @@ async fn submission_is_rejected_once_the_predicted_row_exists_ahead_of_the_clock
     let newest = fixture.clock.now();
     fixture.clock.set(Timestamp::from_seconds(newest.seconds() - 3600));
     // The horizon is 60 s.
-    let input = Input { at: newest - Duration::from_secs(60), value: 50.0 };
+    let input = Input { at: newest - Duration::from_mins(1), value: 50.0 };
     fixture.inference.put_input(topic(3), nonce, input).await.unwrap();
     let body = json!({"value": 50});
     let submitted = fixture.put("POST", "/api/v1/topics/3/submissions", &body).await;
