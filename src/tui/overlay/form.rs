@@ -100,7 +100,7 @@ pub(crate) fn on_prepared(state: &mut State, preparation: Preparation, result: O
         Err(failure) if is_empty || !form.is_sent() => form.step = Step::Failed(failure),
         Ok(Some(ready)) if is_empty => **form = ready,
         Ok(None) => {
-            state.overlays.retain(|it| !matches!(it, Overlay::Form(form) if is_waiting(form)))
+            state.overlays.retain(|it| !matches!(it, Overlay::Form(form) if is_waiting(form)));
         }
         _ => {}
     }
