@@ -224,11 +224,11 @@ pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
 ///
 /// `metadata`, `dataset`, `column` and `horizon_seconds` are required. The other settings default to
 /// those of most topics of the chain. The dataset and the column must exist, and the interval between
-/// rows must not exceed the horizon. The ground truth is the column's value `horizon_seconds` after the
-/// row that was the latest at the opening of the epoch, or the `target` over that time. The ground truth
-/// is read once `ground_truth_lag` blocks have passed. The horizon must be longer than the submission
-/// window, so that workers cannot read the ground truth before they submit. Only an `experimental` topic
-/// can have a shorter one.
+/// rows with the column must not exceed the horizon. The ground truth is the column's value
+/// `horizon_seconds` after the row with the column that was the latest at the opening of the epoch, or
+/// the `target` over that time. The ground truth is read once `ground_truth_lag` blocks have passed. The
+/// horizon must be longer than the submission window, so that workers cannot read the ground truth
+/// before they submit. Only an `experimental` topic can have a shorter one.
 #[utoipa::path(post, path = paths::TOPICS, operation_id = "create_topic", tag = "participation",
     request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
@@ -323,9 +323,9 @@ fn remove_environment(settings: &mut TopicSettings) {
 /// The topic's type, its output arity, whether values must sum to 1, and whether labels are
 /// case-sensitive cannot be changed. `metadata`, `dataset`, `column` and `horizon_seconds` are
 /// required. The other settings default to those of most topics of the chain. The dataset and the
-/// column must exist, and the interval between rows must not exceed the horizon. The horizon must be
-/// longer than the submission window, so that workers cannot read the ground truth before they
-/// submit. Only an `experimental` topic can have a shorter one.
+/// column must exist, and the interval between rows with the column must not exceed the horizon. The
+/// horizon must be longer than the submission window, so that workers cannot read the ground truth
+/// before they submit. Only an `experimental` topic can have a shorter one.
 ///
 /// If `loss_method`, `loss_parameters` or `allow_negative` change, losses before and after cannot be
 /// compared. Regrets and scores are then learned from the start, and the leaderboard leaves out the earlier

@@ -80,7 +80,9 @@ impl Topic {
             ("method", predictor.map(|predictor| &predictor.method)),
         ];
         let is_invalid = |text: &String| {
-            text.is_empty() || text.len() > STRING_BYTES_MAX || text.chars().any(is_unprintable)
+            text.trim().is_empty()
+                || text.len() > STRING_BYTES_MAX
+                || text.chars().any(is_unprintable)
         };
         let (what, _) = texts.into_iter().find(|(_, text)| text.is_some_and(is_invalid))?;
         Some(format!(

@@ -68,7 +68,7 @@ fn topic_with_invalid_settings_is_rejected() {
     check_fault(&far, "ground_truth_lag must be at most 4294967296 blocks");
     let truth = Truth::Direction { threshold: 1.5 };
     check_fault(&Topic { truth, ..market() }, "direction_threshold must be from 0 to 1");
-    for name in ["", "price\u{202e}"] {
+    for name in ["", "  ", "price\u{202e}"] {
         check_fault(&Topic { name: name.to_owned(), ..market() }, "metadata is missing");
     }
 }

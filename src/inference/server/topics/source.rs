@@ -16,8 +16,8 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// Number of rows from which the interval between rows is estimated.
 const SPACED_ROWS: u32 = 20;
 
-/// Checks that the dataset and the column of `topic` exist, and that the interval between rows does not
-/// exceed the horizon.
+/// Checks that the dataset and the column of `topic` exist, and that the interval between rows with the
+/// column does not exceed the horizon.
 ///
 /// # Errors
 ///
