@@ -395,6 +395,10 @@ pub(crate) fn check_columns(columns: &[(String, Dtype)]) -> Result<(), Invalid> 
     let mut names = BTreeSet::new();
     for (name, _) in columns {
         check_name("a column's name", name)?;
+        // The parameter `columns` and the header of CSV are trimmed.
+        if name.trim() != name {
+            return Err("a column's name must not begin or end with a space".into());
+        }
         if name == TIMESTAMP {
             return Err(format!("a column cannot be called {TIMESTAMP}").into());
         }

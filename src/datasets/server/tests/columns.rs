@@ -37,6 +37,10 @@ async fn owner_can_add_a_column() {
             (400, "dtype of column x must be one of float, integer, string, boolean: bad request"),
         ),
         (add("timestamp", "float"), (400, "a column cannot be called timestamp: bad request")),
+        (
+            add("x ", "float"),
+            (400, "a column's name must not begin or end with a space: bad request"),
+        ),
         (json!({"dataset": 9, "name": "x", "dtype": "float"}), (404, "dataset not found")),
         (
             json!({"name": "x", "dtype": "float"}),
