@@ -92,14 +92,21 @@ pub(super) struct Actor {
     pub(super) announces_listening: bool,
 }
 
+/// Sends an event to the node. Returns false if the node no longer receives events.
+async fn pass_on(events: &mpsc::Sender<Event>, event: Option<Event>) -> bool {
+    match event {
+        Some(event) => events.send(event).await.is_ok(),
+        None => true,
+    }
+}
+
 impl Actor {
     /// Handles the `early` events, which the swarm reported before this task started. Then runs until
     /// the last handle or the receiver of events is dropped.
     pub(super) async fn run(mut self, early: Vec<SwarmEvent<BehaviourEvent>>) {
         for event in early {
-            if let Some(event) = self.on_swarm_event(event)
-                && self.events.send(event).await.is_err()
-            {
+            let event = self.on_swarm_event(event);
+            if !pass_on(&self.events, event).await {
                 return;
             }
         }
@@ -114,9 +121,7 @@ impl Actor {
                 () = guard.bell.notified() => { self.look(); None }
                 () = sleep_until(self.next_look) => { self.look(); None }
             };
-            if let Some(event) = event
-                && self.events.send(event).await.is_err()
-            {
+            if !pass_on(&self.events, event).await {
                 return;
             }
         }
