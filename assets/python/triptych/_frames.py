@@ -115,15 +115,21 @@ def _pandas_of(table: Any) -> Frame:
 
 
 def part(frame: Frame, begin: int, end: int, name: str) -> Frame:
-    """Returns the rows from `begin` to before `end`."""
+    """Returns a copy of the rows from `begin` to before `end`.
+
+    A slice would share its memory with the rows after `end`.
+    """
     if name == "pandas":
-        return frame.iloc[begin:end].reset_index(drop=True)
+        import numpy
+
+        return frame.take(numpy.arange(begin, end)).reset_index(drop=True)
     if name == "polars":
-        return frame.slice(begin, end - begin)
+        import polars
+
+        return frame[polars.int_range(begin, end, eager=True)]
     import pyarrow
 
-    # A slice would share its memory with the rows after `end`.
-    return frame.take(pyarrow.array(range(begin, min(end, len(frame))), pyarrow.int64()))
+    return frame.slice(begin, end - begin).filter(pyarrow.repeat(True, end - begin))
 
 
 def values(frame: Frame, column: str) -> list[Any]:

@@ -41,6 +41,7 @@ TESTS = [
     inference.answers_of_a_backtest_are_checked_as_by_the_service,
     inference.frames_have_their_columns_without_rows_and_values,
     inference.models_of_a_backtest_do_not_affect_each_other,
+    inference.rows_of_a_backtest_share_no_memory_with_later_rows,
     inference.invalid_backtests_are_explained,
     one_liners.readme_runs,
     one_liners.readme_of_the_package_runs,

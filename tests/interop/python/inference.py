@@ -8,6 +8,7 @@ import pathlib
 import sys
 import time
 
+import numpy
 import pandas
 
 import triptych
@@ -217,6 +218,19 @@ def models_of_a_backtest_do_not_affect_each_other(_):
         by_model = [tested["value"].to_numpy()[tested["model"].to_numpy() == name].tolist()
                     for name in ("first", "second", "last")]
         assert by_model[0] and by_model[0] == by_model[1] == by_model[2], by_model
+
+
+def rows_of_a_backtest_share_no_memory_with_later_rows(_):
+    end = settled()
+    settings = {"dataset": MARKET, "column": "close", "horizon_seconds": 10}
+    start = end - pandas.Timedelta("1min")
+    for frame in ("pandas", "polars", "arrow"):
+        seen = []
+        model = lambda rows: seen.append(rows) or 1
+        triptych.backtest(model, settings, start, end, every=5, frame=frame)
+        columns = [rows["close"].chunk(0) if frame == "arrow" else rows["close"] for rows in seen]
+        earlier, later = (column.to_numpy() for column in columns[:2])
+        assert set(earlier) & set(later) and not numpy.shares_memory(earlier, later), frame
 
 
 def functions_run_on_workers(_):
