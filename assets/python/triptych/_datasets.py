@@ -367,6 +367,10 @@ def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
     page = client.datasets.get_json("/datasets/", {"search": name, "limit": 100})
     found: list[dict[str, Any]] = [dataset for dataset in page["results"] if dataset["name"] == name]
     if len(found) > 1:
+        # The service chooses a dataset of a shared name as for reads, or refuses.
+        columns = client.datasets.get_json("/columns/", {"dataset_name": name})["results"]
+        found = [one for one in found if columns and one["id"] == columns[0]["dataset_id"]] or found
+    if len(found) > 1:
         ids = ", ".join(str(dataset["id"]) for dataset in found)
         raise TriptychError(f"several datasets are called {name}: pass one of the numbers {ids}")
     return found[0] if found else None

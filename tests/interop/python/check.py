@@ -26,6 +26,7 @@ TESTS = [
     errors.refusals_are_explained,
     errors.wrong_services_are_explained,
     inserts.frames_are_stored_and_read_back,
+    inserts.dataset_of_a_shared_name_is_that_of_reads,
     inserts.missing_values_are_left_out,
     inserts.integers_and_booleans_are_exact_next_to_missing_values,
     inserts.unfit_frames_are_rejected,

@@ -66,6 +66,19 @@ def frames_are_stored_and_read_back(_):
     assert len(triptych.rows("long")) == N_ROWS
 
 
+def dataset_of_a_shared_name_is_that_of_reads(_):
+    datasets = triptych.Client().datasets
+    # The local stack has a dataset with this name that belongs to no key.
+    shared = "synthetic_eurusd"
+    columns = [{"name": "price", "dtype": "float"}]
+    own = datasets.send_json("POST", "/datasets/", {"name": shared, "columns": columns})["id"]
+    row = {"timestamp": "2026-01-01T00:00:00Z", "price": 1.5}
+    assert triptych.insert(shared, [row]) == 1
+    assert triptych.rows(own)["price"].tolist() == triptych.rows(shared)["price"].tolist() == [1.5]
+    assert triptych.coverage(shared)["rows"] == 1
+    datasets.call("DELETE", f"/datasets/{own}/")
+
+
 def missing_values_are_left_out(_):
     gaps = frame().drop(columns=["n"])
     gaps.loc[1, "price"] = float("nan")
