@@ -168,7 +168,8 @@ def backtest_agrees_with_the_command(stack):
     assert (epochs[0].name, epochs[0].labels, epochs[0].actors) == ("ten minutes ahead", ["y"], [])
     expect(lambda: triptych.backtest(len, 1, "2001-01-01", "2001-01-02"), "nothing was predicted", "from 2001")
     for unfit in ("x", {"up": 1}, {"value": 1, "up": 1}, pandas.Series([1.5], [119])):
-        expect(lambda: triptych.backtest(lambda rows: unfit, value, start, end), "the model returned", "expected a finite number")
+        expect(lambda: triptych.backtest(lambda rows: unfit, value, start, end),
+               f"the model returned {unfit!r:.120}", "expected a finite number")
 
 
 def answers_of_a_backtest_are_checked_as_by_the_service(_):
