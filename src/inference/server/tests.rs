@@ -15,8 +15,8 @@ mod targets;
 
 use std::collections::BTreeMap;
 
-use accounts::Accounts;
 use accounts::gate::GateOptions;
+use accounts::{AccountId, Accounts};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -117,6 +117,15 @@ impl Fixture {
         let input = Input { at: self.clock.now(), value: input };
         self.inference.put_input(topic(id), nonce, input).await.unwrap();
         nonce
+    }
+
+    async fn account(&self, name: &str) -> AccountId {
+        let password = "correct horse".parse().unwrap();
+        self.accounts.register(name.parse().unwrap(), password).await.unwrap().account.id
+    }
+
+    async fn key_of(&self, account: AccountId) -> ApiKey {
+        self.accounts.create_account_key(account, "key").await.unwrap().1
     }
 
     async fn submit_as(

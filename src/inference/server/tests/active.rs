@@ -1,21 +1,12 @@
 //! Selection of active actors, and limits on the influence of a single account.
 
-use accounts::{AccountId, Scope};
+use accounts::Scope;
 
 use super::*;
 
 const SUBMISSIONS: &str = "/api/v1/topics/1/submissions";
 
 impl Fixture {
-    async fn account(&self, name: &str) -> AccountId {
-        let password = "correct horse".parse().unwrap();
-        self.accounts.register(name.parse().unwrap(), password).await.unwrap().account.id
-    }
-
-    async fn key_of(&self, account: AccountId) -> ApiKey {
-        self.accounts.create_account_key(account, "key").await.unwrap().1
-    }
-
     /// Submits `value` with `key` for its model `model`, or for the key itself if `model` is `None`.
     async fn submit(&self, key: &ApiKey, model: Option<&str>, value: &str) -> (u16, Value) {
         let mut body = json!({"value": value});

@@ -119,19 +119,26 @@ async fn submission_is_rejected_once_the_predicted_row_exists_ahead_of_the_clock
     assert_eq!(create(&fixture, &json!({"dataset_id": 1})).await.0, 200);
     let nonce = fixture.inference.chain().height();
     fixture.inference.open_epoch(topic(3), nonce).await.unwrap();
-    // The clock is set back, so that the latest row is an hour ahead of it.
     let newest = fixture.clock.now();
-    fixture.clock.set(Timestamp::from_seconds(newest.seconds() - 3600));
     // The horizon is 60 s.
     let input = Input { at: newest - Duration::from_mins(1), value: 50.0 };
     fixture.inference.put_input(topic(3), nonce, input).await.unwrap();
-    let body = json!({"value": 50});
-    let submitted = fixture.put("POST", "/api/v1/topics/3/submissions", &body).await;
     let message = format!(
         "dataset machine_cpu already has the row that nonce {nonce} predicts; submit earlier in the \
          window"
     );
-    Fixture::check(submitted, 400, 3, &message);
+    let submit = async |key: &ApiKey, seconds_ahead: i64| {
+        // The clock is set back, so that the latest row is ahead of it.
+        fixture.clock.set(Timestamp::from_seconds(newest.seconds() - seconds_ahead));
+        let (key, body) = ([("x-api-key", key.reveal())], json!({"value": 50}).to_string());
+        read(fixture.request("POST", "/api/v1/topics/3/submissions", &key, body).await).await
+    };
+    let stranger = fixture.key_of(fixture.account("stranger").await).await;
+    Fixture::check(submit(&fixture.key, 3600).await, 400, 3, &message);
+    Fixture::check(submit(&stranger, 3600).await, 400, 3, &message);
+    Fixture::check(submit(&stranger, 30).await, 400, 3, &message);
+    // The dataset is not read for a trusted worker before the time of the predicted row.
+    assert_eq!(submit(&fixture.key, 30).await.0, 200);
 }
 
 #[tokio::test]
