@@ -11,7 +11,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 use db::postgres::fault::Rejection;
 use task::causes::chain;
-use tracing::{error, warn};
+use tracing::{debug, error};
 use uuid::Uuid;
 use web::auth::NoKey;
 use web::extract::BodyError;
@@ -209,7 +209,8 @@ impl From<AccountsError> for ApiError {
     fn from(error: AccountsError) -> Self {
         match error {
             AccountsError::Unreachable(_) if Rejection::of(&error).is_none() => {
-                warn!(cause = chain(&error), "failed to check an API key");
+                // The accounts log the outage.
+                debug!(cause = chain(&error), "failed to check an API key");
                 Self::unavailable("API keys cannot be checked; retry")
             }
             AccountsError::Full => Self::full(),
