@@ -5,6 +5,7 @@ mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -136,14 +137,16 @@ impl Rows for FakeRows {
     async fn rows_between(
         &self,
         _: DatasetId,
-        from: Timestamp,
-        to: Timestamp,
+        column: &str,
+        span: RangeInclusive<Timestamp>,
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause> {
-        let first = from.seconds() - START.seconds();
-        let last = (to.seconds() - START.seconds()).min(self.now());
+        let first = span.start().seconds() - START.seconds();
+        let last = (span.end().seconds() - START.seconds()).min(self.now());
         let limit = usize::try_from(limit).unwrap();
-        Ok((first..=last).take(limit).map(|idx| self.row(idx)).collect())
+        let mut rows: Vec<_> = (first..=last).take(limit).map(|idx| self.row(idx)).collect();
+        rows.iter_mut().for_each(|row| row.values.retain(|name, _| name == column));
+        Ok(rows)
     }
 }
 
@@ -199,6 +202,16 @@ impl Stage {
 
     async fn load() -> Self {
         Self::with_topic(test_topics().remove(0), 1).await
+    }
+
+    /// Replaces the dataset by a dataset in which only every row whose index is a multiple of `every`
+    /// has the column.
+    fn sparse(mut self, every: i64) -> Self {
+        let (clock, (n_found, first_read)) = (self.clock.clone(), Default::default());
+        let rows = FakeRows { clock, column: "load_percent", every, speed: 1, n_found, first_read };
+        let (runs, topic) = (Arc::<FakeRuns>::clone(&self.runs), self.inference.topics().remove(0));
+        self.runner = Runner::new(self.inference.clone(), topic, runs, Arc::new(rows));
+        self
     }
 
     fn id(&self) -> TopicId {
@@ -435,11 +448,7 @@ async fn long_stop_closes_open_epochs_and_skips_missed_epochs() {
 async fn topic_of_a_sparse_column_learns_from_the_rows_that_have_it() {
     let mut topic = test_topics().remove(0);
     topic.predictor = None;
-    let mut stage = Stage::with_models(topic.clone(), 1).await;
-    let (clock, (n_found, first_read)) = (stage.clock.clone(), Default::default());
-    let rows = FakeRows { clock, column: "load_percent", every: 25, speed: 1, n_found, first_read };
-    let runs = Arc::<FakeRuns>::clone(&stage.runs);
-    stage.runner = Runner::new(stage.inference.clone(), Arc::new(topic), runs, Arc::new(rows));
+    let mut stage = Stage::with_models(topic, 1).await.sparse(25);
     stage.runner.tick().await;
     stage.pass(12).await;
     stage.inference.submit(sender(&stage, 13, "me"), value("52")).await.unwrap();
@@ -449,6 +458,41 @@ async fn topic_of_a_sparse_column_learns_from_the_rows_that_have_it() {
     // The latest row with the column is row 0, and the first one a minute later is row 75.
     assert_eq!(truth, [(13, 50.075)]);
     assert!(stage.inference.problems(stage.id()).is_empty());
+}
+
+#[tokio::test]
+async fn predictor_of_a_sparse_column_gets_only_rows_that_have_it() {
+    for n_rows in [1, 120] {
+        let mut topic = test_topics().remove(0);
+        topic.predictor.as_mut().unwrap().n_rows = Some(n_rows);
+        let mut stage = Stage::with_topic(topic, 1).await.sparse(25);
+        stage.runner.tick().await;
+        stage.pass(30).await;
+        let jobs = stage.runs.jobs.lock().clone();
+        let values: Vec<Vec<f64>> =
+            jobs.iter().map(|job| read(&job.stdin, "load_percent")).collect();
+        assert_eq!(values.len(), 3, "one job for each epoch");
+        assert!(values.iter().all(|values| values.len() == usize::try_from(n_rows).unwrap()));
+        // The epochs open with rows 0, 12 and 24, so all of them begin with row 0.
+        assert!(values.iter().all(|values| values.last() == Some(&50.0)));
+        assert_eq!(number(&stage.latest().await.combined_value), 55.0);
+    }
+}
+
+#[tokio::test]
+async fn epoch_has_no_input_if_the_column_ended_two_horizons_before_the_latest_row() {
+    // The horizon is a minute.
+    let mut stage = Stage::load().await.sparse(1000);
+    stage.runner.tick().await;
+    stage.pass(100).await;
+    assert!(stage.inference.input(stage.id(), 97).await.unwrap().is_some());
+    stage.pass(100).await;
+    assert!(stage.inference.input(stage.id(), 193).await.unwrap().is_none());
+    let problems = format!("{:?}", stage.inference.problems(stage.id()));
+    assert!(
+        problems.contains("with column load_percent is from 2027-01-15T08:00:00Z"),
+        "{problems}"
+    );
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! Connects the inference service to the other services: implements the traits with which it runs
 //! functions and reads rows.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use ::inference::network::upstream::{
     Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs,
 };
@@ -174,27 +177,35 @@ impl Rows for DatasetRows {
     }
 
     async fn newest(&self, dataset: DatasetId, limit: u32) -> Result<Vec<FlatRow>, Cause> {
-        Ok(flat(self.service.newest(dataset, rows_limit(limit)).await?))
+        let limit = Limit::clamp(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(flat(self.service.newest(dataset, limit).await?))
     }
 
     async fn rows_between(
         &self,
         dataset: DatasetId,
-        from: Timestamp,
-        to: Timestamp,
+        column: &str,
+        span: RangeInclusive<Timestamp>,
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause> {
-        let query = RowsQuery {
-            start: Some(from),
-            end: Some(to),
-            ..RowsQuery::oldest(dataset, Resolution::Raw, rows_limit(limit))
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut query = RowsQuery {
+            end: Some(*span.end()),
+            // A cursor just before the first row: without a cursor, services limit the time range.
+            after: Some(*span.start() - Duration::from_micros(1)),
+            ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(limit))
         };
-        Ok(flat(self.service.rows(&query).await?.rows.into_rows()))
+        let (columns, mut rows) = ([column.to_owned()], Vec::new());
+        // A page of a dataset with long texts or many columns has fewer rows than the limit.
+        while rows.len() < limit {
+            query.limit = Limit::clamp(limit - rows.len());
+            let page = self.service.rows_of(&query, &columns).await?;
+            rows.extend(page.rows.into_rows());
+            let Some(next) = page.next else { break };
+            query.after = Some(next);
+        }
+        Ok(flat(rows))
     }
-}
-
-fn rows_limit(limit: u32) -> Limit {
-    Limit::clamp(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// Converts rows for models, which read only numeric values. Values of other types are left out.

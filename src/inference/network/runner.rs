@@ -4,6 +4,7 @@
 //! steps of a topic are executed in sequence: the workers of an epoch run, the epoch closes, and finally
 //! the network learns from it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +23,9 @@ use crate::network::addresses;
 use crate::network::epoch::{self, Care, EpochStep, due};
 use crate::network::problems::Failing;
 use crate::network::submission::Payload;
-use crate::network::topic::Topic;
+use crate::network::topic::{Topic, TopicSource};
 use crate::network::upstream::{
-    Cause, FlatRow, Job, PATH_ROWS_MAX, PeerOutput, Rows, Runs, lines, outcome_after,
+    Cause, FlatRow, Job, PeerOutput, Rows, Runs, lines, newest_with_column, outcome_after,
     parse_prediction,
 };
 use crate::store::Input;
@@ -269,23 +270,9 @@ impl Runner {
     /// Reads the latest rows, stores the input of the epoch, runs the workers, and submits their
     /// predictions.
     async fn run_workers(&self, nonce: BlockHeight) -> Result<(), StepError> {
-        let source = &self.topic.source;
         let n_rows = self.topic.predictor.as_ref().and_then(|predictor| predictor.n_rows);
         let dataset = self.dataset().await?;
-        let rows = self.in_time(READ, self.rows.newest(dataset, n_rows.unwrap_or(1))).await?;
-        let input = match self.newest_input(&rows) {
-            Some(input) => Some(input),
-            None => {
-                let more = self.in_time(READ, self.rows.newest(dataset, PATH_ROWS_MAX)).await?;
-                self.newest_input(&more)
-            }
-        };
-        let input = input.ok_or_else(|| {
-            let (column, dataset) = (&source.column, &source.dataset);
-            StepError::new(format!(
-                "none of the latest {PATH_ROWS_MAX} rows of dataset {dataset} has column {column}"
-            ))
-        })?;
+        let (input, rows) = self.latest_rows(dataset, n_rows.unwrap_or(1)).await?;
         let kept = self.inference.put_input(self.topic.id, nonce, input).await;
         kept.map_err(StepError::caused_by("input of the epoch could not be stored"))?;
         match &self.topic.predictor {
@@ -294,13 +281,37 @@ impl Runner {
         }
     }
 
-    /// Returns the value of the topic's column in the latest of `rows` that has the column.
-    fn newest_input(&self, rows: &[FlatRow]) -> Option<Input> {
-        let with_column = rows.iter().filter_map(|row| {
-            let value = *row.values.get(&self.topic.source.column)?;
-            Some(Input { at: row.timestamp, value })
-        });
-        with_column.max_by_key(|input| input.at)
+    /// Returns the latest rows of `dataset` with the topic's column, latest first, at most `n_rows`, and
+    /// the input that the first of them contains. Fails if the dataset has rows so long after them that
+    /// the ground truth of this input cannot be expected any more.
+    async fn latest_rows(
+        &self,
+        dataset: DatasetId,
+        n_rows: u32,
+    ) -> Result<(Input, Vec<FlatRow>), StepError> {
+        let TopicSource { column, horizon, dataset: name, .. } = &self.topic.source;
+        let read = newest_with_column(self.rows.as_ref(), dataset, column, n_rows);
+        let mut rows = self.in_time(READ, read).await?;
+        rows.sort_by_key(|row| Reverse(row.timestamp));
+        let (n_read, newest) = (rows.len(), rows.first().map(|row| row.timestamp));
+        rows.retain(|row| row.values.contains_key(column));
+        rows.truncate(usize::try_from(n_rows).unwrap_or(usize::MAX));
+        let input = rows
+            .first()
+            .and_then(|row| Some(Input { at: row.timestamp, value: *row.values.get(column)? }));
+        let Some(input) = input else {
+            return Err(StepError::new(format!(
+                "none of the latest {n_read} rows of dataset {name} has column {column}"
+            )));
+        };
+        if newest.is_some_and(|newest| newest > input.at + *horizon + *horizon) {
+            return Err(StepError::new(format!(
+                "latest row of dataset {name} with column {column} is from {}, more than two \
+                 horizons before the latest row",
+                input.at
+            )));
+        }
+        Ok((input, rows))
     }
 
     /// Runs the predictor and submits its outputs. If the predictor has models, each of them runs on

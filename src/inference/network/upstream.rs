@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use crate::network::topic::Topic;
 use crate::store::Input;
 
-/// Maximum number of rows that are read for a volatility, in one request. The volatility is refused if
-/// its horizon has this number of rows or more. With one row per minute, this is nearly a week.
+/// Maximum number of rows of a request. The volatility is refused if its horizon has this number of rows
+/// or more. With one row per minute, this is nearly a week.
 pub const PATH_ROWS_MAX: u32 = 10_000;
 
 /// A row of a dataset, reduced to its numbers.
@@ -73,22 +73,23 @@ pub trait Rows: Send + Sync {
     /// As [`Self::newest`].
     async fn describe(&self, name: &str, id: Option<DatasetId>) -> Result<Described, Cause>;
 
-    /// Returns the latest rows of `dataset`, at most `limit`, in any order.
+    /// Returns the latest rows of `dataset`, at most `limit`, in any order. Returns fewer rows if they are
+    /// very long.
     ///
     /// # Errors
     /// [`Cause`] if the dataset service refuses the request or does not respond.
     async fn newest(&self, dataset: DatasetId, limit: u32) -> Result<Vec<FlatRow>, Cause>;
 
-    /// Returns the earliest rows of `dataset` with timestamps from `from` to `to`, both inclusive, at
-    /// most `limit`.
+    /// Returns the earliest rows of `dataset` with timestamps in `span`, at most `limit`, in any order.
+    /// The rows have only the values of `column`. Fewer rows than `limit` are all rows in `span`.
     ///
     /// # Errors
     /// As [`Self::newest`].
     async fn rows_between(
         &self,
         dataset: DatasetId,
-        from: Timestamp,
-        to: Timestamp,
+        column: &str,
+        span: RangeInclusive<Timestamp>,
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause>;
 }
@@ -152,8 +153,8 @@ pub async fn outcome_after(
     let first = first_with_column(rows, dataset, column, due..=due + horizon).await?;
     let mut read: Vec<FlatRow> = first.into_iter().collect();
     if topic.truth.has_path() {
-        let path = rows.rows_between(dataset, input.at, due, PATH_ROWS_MAX).await?;
-        if u32::try_from(path.len()).is_ok_and(|n_rows| n_rows >= PATH_ROWS_MAX) {
+        let path = rows.rows_between(dataset, column, input.at..=due, PATH_ROWS_MAX).await?;
+        if !is_short(&path, PATH_ROWS_MAX) {
             return Err(OutcomeError::TooManyRows.into());
         }
         read.extend(path);
@@ -176,16 +177,45 @@ pub(crate) async fn first_with_column(
     span: RangeInclusive<Timestamp>,
 ) -> Result<Option<FlatRow>, Cause> {
     // One of the first rows usually has the column.
-    for limit in [10, PATH_ROWS_MAX] {
-        let mut read = rows.rows_between(dataset, *span.start(), *span.end(), limit).await?;
-        let is_all = u32::try_from(read.len()).is_ok_and(|n_rows| n_rows < limit);
+    let mut limit = 10;
+    loop {
+        let mut read = rows.rows_between(dataset, column, span.clone(), limit).await?;
+        let is_last = is_short(&read, limit) || limit >= PATH_ROWS_MAX;
         read.retain(|row| row.values.contains_key(column));
         let first = read.into_iter().min_by_key(|row| row.timestamp);
-        if is_all || first.is_some() {
+        if is_last || first.is_some() {
             return Ok(first);
         }
+        limit = PATH_ROWS_MAX.min(limit * 10);
     }
-    Ok(None)
+}
+
+/// Returns the latest rows of `dataset`, so many that `n_rows` of them have `column`, but at most
+/// [`PATH_ROWS_MAX`].
+///
+/// # Errors
+/// As [`Rows::newest`].
+pub(crate) async fn newest_with_column(
+    rows: &dyn Rows,
+    dataset: DatasetId,
+    column: &str,
+    n_rows: u32,
+) -> Result<Vec<FlatRow>, Cause> {
+    let mut limit = n_rows.clamp(1, PATH_ROWS_MAX);
+    loop {
+        let read = rows.newest(dataset, limit).await?;
+        let n_found = read.iter().filter(|row| row.values.contains_key(column)).count();
+        let is_enough = u32::try_from(n_found).is_ok_and(|n_found| n_found >= n_rows);
+        if is_enough || is_short(&read, limit) || limit >= PATH_ROWS_MAX {
+            return Ok(read);
+        }
+        limit = PATH_ROWS_MAX.min(limit.saturating_mul(10));
+    }
+}
+
+/// Returns true if a request for `limit` rows returned fewer.
+fn is_short(rows: &[FlatRow], limit: u32) -> bool {
+    u32::try_from(rows.len()).is_ok_and(|n_rows| n_rows < limit)
 }
 
 /// Formats `rows` as the standard input of a predictor: one flat JSON object per line, oldest row

@@ -39,6 +39,41 @@ async fn topics_for_several_horizons_are_created_together_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn submission_is_rejected_once_the_row_two_days_later_exists() {
+    let up = Up::shared();
+    let home = Home::new()
+        .with("TRIPTYCH_API_KEY", up.text("api_key"))
+        .with("TRIPTYCH_DATASETS", up.text("datasets"))
+        .with("TRIPTYCH_INFERENCE", up.text("inference"));
+    let dataset = home.run_ok(&["datasets", "create", "slow", "--column", "value"]);
+    let dataset: u64 = dataset.trim().parse().unwrap();
+    let insert = async |times: &[&str]| {
+        let row = |at: &&str| json!({"timestamp": at, "values": {"value": 1}});
+        let body = json!({"dataset": dataset, "rows": times.iter().map(row).collect::<Vec<_>>()});
+        let (status, told) = up.datasets().post("/api/rows/bulk_insert/", &body).await;
+        assert!(status.is_success(), "{told}");
+    };
+    insert(&["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"]).await;
+    // A long epoch, so that both submissions are in its window.
+    let settings = json!({"metadata": "slow", "dataset": "slow", "column": "value",
+        "horizon_seconds": 172_800, "epoch_length": 1200, "worker_submission_window": 600});
+    home.write("topic.json", settings.to_string().as_bytes());
+    let created = home.run_ok(&["inference", "topics", "create", "topic.json"]);
+    let created: Value = serde_json::from_str(&created).unwrap();
+    let id = created["id"].as_str().unwrap();
+    let submit = || async {
+        let said = home.run(&["inference", "submit", id, "42.5", "--model", "early"]);
+        // The command fails until the first epoch opens, with the next block.
+        if said.code == 0 { Ok(()) } else { Err(said) }
+    };
+    wait::until(EPOCH_WITHIN, submit).await.unwrap();
+    insert(&["2026-01-03T00:02:00Z"]).await;
+    let late = home.run_err(&["inference", "submit", id, "42.5", "--model", "late"]);
+    assert!(late.contains("dataset slow already has the row that nonce"), "{late}");
+    home.run_ok(&["inference", "topics", "delete", id]);
+}
+
+#[tokio::test]
 async fn bundle_contains_a_value_submitted_by_command() {
     let up = Up::shared();
     let home = Home::new()

@@ -1,6 +1,7 @@
 //! Inference service on loopback, with topics without a predictor.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,11 +65,11 @@ impl Rows for Constant {
     async fn rows_between(
         &self,
         _: DatasetId,
-        from: Timestamp,
-        _: Timestamp,
+        _: &str,
+        span: RangeInclusive<Timestamp>,
         _: u32,
     ) -> Result<Vec<FlatRow>, Cause> {
-        Ok(vec![FlatRow { timestamp: from, values: [("value".to_owned(), 1.0)].into() }])
+        Ok(vec![FlatRow { timestamp: *span.start(), values: [("value".to_owned(), 1.0)].into() }])
     }
 }
 

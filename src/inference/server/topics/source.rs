@@ -7,13 +7,15 @@ use model::timestamp::Timestamp;
 
 use super::in_time;
 use crate::network::topic::{Topic, TopicSource};
-use crate::network::upstream::{DatasetColumn, Described, FlatRow, PATH_ROWS_MAX, Rows};
+use crate::network::upstream::{
+    DatasetColumn, Described, FlatRow, PATH_ROWS_MAX, Rows, newest_with_column,
+};
 use crate::server::error::{ApiError, Result};
 
 /// Number of nanoseconds per second.
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Number of rows from which the interval between rows is estimated.
+/// Number of rows with the column from which the interval between rows is estimated.
 const SPACED_ROWS: u32 = 20;
 
 /// Checks that the dataset and the column of `topic` exist, and that the interval between rows with the
@@ -58,18 +60,10 @@ pub(super) async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<
         let numbers = listing("numeric columns:", &numbers);
         return Err(ApiError::invalid(format!("{what}; {numbers}")));
     }
-    let newest = in_time(&failure, rows.newest(id, SPACED_ROWS)).await?;
-    let apart = spacing(newest.iter());
-    let with_column = |row: &&FlatRow| row.values.contains_key(column);
-    let apart_with_column = match spacing(newest.iter().filter(with_column)) {
-        // Few of the latest rows have the column.
-        None if apart.is_some() => {
-            let more = in_time(&failure, rows.newest(id, PATH_ROWS_MAX)).await?;
-            spacing(more.iter().filter(with_column))
-        }
-        apart => apart,
-    };
-    match apart.zip(apart_with_column) {
+    let newest = newest_with_column(rows.as_ref(), id, column, SPACED_ROWS);
+    let newest = in_time(&failure, newest).await?;
+    let with_column = newest.iter().filter(|row| row.values.contains_key(column));
+    match spacing(newest.iter()).zip(spacing(with_column)) {
         Some((apart, apart_with_column)) => check_horizon(topic, apart, apart_with_column),
         None => Ok(()),
     }
