@@ -13,7 +13,7 @@ use ::inference::network::backtest::{
     Report, baselines,
 };
 use ::inference::network::topic::{Topic, TopicSource, demo_topics, settings};
-use ::inference::network::upstream::{Cause, FlatRow, Rows as _, lines, parse_prediction};
+use ::inference::network::upstream::{Cause, FlatRow, Rows as _, lines};
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::Args;
@@ -23,13 +23,14 @@ use model::dataset::DatasetId;
 use model::escape::escape_line;
 use model::timestamp::Timestamp;
 use model::topic::{Address, TopicId};
-use serde_json::{Map, Value};
 use stack::program::Program;
 use task::group::Group;
 use transfer::find::{read_range, read_rows, read_rows_before};
+use wire::inference::network::SubmissionBody;
 
 use super::figure;
 use super::upstream::{DatasetRows, flat};
+use super::work::submission;
 use crate::cli::datasets::connection::DatasetServiceFlags;
 use crate::cli::output::{self, Column, can_redraw, print_json, redraw, table_of};
 use crate::cli::parse::{parse_start, parse_timestamp};
@@ -79,6 +80,7 @@ struct CommandModel {
     name: String,
     command: String,
     worker: Address,
+    labels: Vec<String>,
     group: Group,
 }
 
@@ -90,12 +92,15 @@ impl Model for CommandModel {
 
     async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
         let program = Program::start(&self.command, &BTreeMap::new(), &self.group, output::tell);
-        let output = async { program?.finish(&lines(rows), PREDICT_WITHIN).await };
-        let output = output.await.map_err(anyhow::Error::into_boxed_dyn_error)?;
-        if declines(&output) {
+        let submission = async {
+            let line = program?.finish(&lines(rows), PREDICT_WITHIN).await?;
+            submission(&line, &self.labels)
+        };
+        let submission = submission.await.map_err(anyhow::Error::into_boxed_dyn_error)?;
+        let values: Vec<_> = submission.iter().flat_map(SubmissionBody::labeled).collect();
+        if values.is_empty() {
             return Ok(Vec::new());
         }
-        let values = parse_prediction(&output)?;
         Ok(vec![Prediction { worker: self.worker.clone(), name: self.name.clone(), values }])
     }
 }
@@ -175,7 +180,7 @@ fn models(
 ) -> anyhow::Result<Vec<Arc<dyn Model>>> {
     let mut models: Vec<Arc<dyn Model>> = Vec::new();
     for text in &command.models {
-        let model = command_model(text, group)?;
+        let model = command_model(text, &topic.labels, group)?;
         if models.iter().any(|other| other.name() == model.name) {
             bail!("model {} is given more than once; use another name", model.name);
         }
@@ -240,25 +245,19 @@ fn read_topic(text: &str) -> anyhow::Result<Topic> {
     settings::topic(TopicId::FIRST, None, settings).context("invalid topic settings")
 }
 
-fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {
+fn command_model(text: &str, labels: &[String], group: &Group) -> anyhow::Result<CommandModel> {
     match text.split_once('=') {
         Some((name, command)) if !name.is_empty() && !command.trim().is_empty() => {
             Ok(CommandModel {
                 name: name.to_owned(),
                 command: command.to_owned(),
                 worker: addresses::of_model(&format!("command:{name}")),
+                labels: labels.to_vec(),
                 group: group.clone(),
             })
         }
         _ => bail!("invalid --model {text}, expected NAME=COMMAND"),
     }
-}
-
-/// Returns true if the last line of `output` is `{}` or has only a forecast, as `inference work` permits.
-fn declines(output: &str) -> bool {
-    let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let members: Result<Map<String, Value>, _> = serde_json::from_str(last);
-    members.is_ok_and(|members| members.keys().all(|name| name == "forecast"))
 }
 
 async fn find_dataset_id(rows: &DatasetRows, topic: &Topic) -> anyhow::Result<DatasetId> {
@@ -352,6 +351,8 @@ fn actors(report: &Report) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use model::topic::SINGLE_LABEL;
+
     use super::*;
 
     #[track_caller]
@@ -361,14 +362,24 @@ mod tests {
         assert_eq!(no_result(&report), want);
     }
 
-    #[test]
-    fn empty_object_and_forecast_are_no_predictions() {
-        for output in ["{}\n", "loading\n{\"forecast\":{\"allo1a\":-1}}\n\n"] {
-            assert!(declines(output), "{output}");
+    #[tokio::test]
+    async fn commands_predict_what_a_worker_would_submit() {
+        let group = Group::default();
+        let labels = [SINGLE_LABEL.to_owned()];
+        let predict = async |line: &str| {
+            let model = command_model(&format!("a=echo loading; echo '{line}'"), &labels, &group);
+            let predicted = model.unwrap().predict(&[]).await.ok()?;
+            Some(predicted.into_iter().flat_map(|one| one.values).collect::<Vec<_>>())
+        };
+        for line in ["{}", r#"{"forecast":{"allo1a":-1}}"#] {
+            assert_eq!(predict(line).await, Some(vec![]), "{line}");
         }
-        for output in ["", "[]", "{\"value\":1,\"forecast\":{}}", "{\"values\":{}}"] {
-            assert!(!declines(output), "{output}");
+        let value = (SINGLE_LABEL.to_owned(), "42.50".to_owned());
+        assert_eq!(predict(r#"{"value":42.50,"forecast":{"allo1a":1}}"#).await, Some(vec![value]));
+        for line in ["[]", r#"{"values":{}}"#, r#"{"forecast":5}"#, r#"{"value":1,"model":"b"}"#] {
+            assert_eq!(predict(line).await, None, "{line}");
         }
+        group.shutdown().await;
     }
 
     #[test]

@@ -290,9 +290,10 @@ impl ProgramWorker {
         let started_at = Instant::now();
         let Some(line) = self.request(window, &rows).await? else { return Ok(None) };
         let took = started_at.elapsed();
-        let (model, labels) = (self.command.model.as_deref(), &window.topic.labels);
-        let submission = submission(&line, window.nonce, labels, model)?;
-        Ok(submission.map(|submission| (submission, took)))
+        let submission = submission(&line, &window.topic.labels)?;
+        let nonce = Some(Decimal(window.nonce.to_string()));
+        let model = self.command.model.clone();
+        Ok(submission.map(|submission| (SubmissionBody { nonce, model, ..submission }, took)))
     }
 
     async fn latest_rows(&mut self, topic: &TopicSummary) -> anyhow::Result<Vec<FlatRow>> {
@@ -433,23 +434,17 @@ fn epoch_line(window: &EpochWindow, rows: &[FlatRow]) -> anyhow::Result<String> 
 ///
 /// # Errors
 /// If the response is invalid. The error is one sentence with the response and the expected form.
-fn submission(
-    line: &str,
-    nonce: u64,
-    labels: &[String],
-    model: Option<&str>,
-) -> anyhow::Result<Option<SubmissionBody>> {
+pub(super) fn submission(line: &str, labels: &[String]) -> anyhow::Result<Option<SubmissionBody>> {
     if serde_json::from_str::<Map<String, Value>>(line).is_ok_and(|members| members.is_empty()) {
         return Ok(None);
     }
     let response = serde_json::from_str(line).ok();
-    let response = response.filter(|response| is_valid(response, labels)).with_context(|| {
+    let response = response.filter(|response| is_valid(response, labels));
+    response.map(Some).with_context(|| {
         let shown: String = line.trim().chars().take(RESPONSE_CHARS_SHOWN).collect();
         let shown = escape_line(&shown);
         format!("the program printed `{shown}`, expected {}", expected(labels))
-    })?;
-    let nonce = Some(Decimal(nonce.to_string()));
-    Ok(Some(SubmissionBody { nonce, model: model.map(str::to_owned), ..response }))
+    })
 }
 
 /// Returns true if `response` is a valid response of a program for a topic with these labels.

@@ -3,7 +3,7 @@ use super::*;
 /// Parses a program's response for a topic with these labels.
 fn read(line: &str, labels: &[&str]) -> anyhow::Result<Option<SubmissionBody>> {
     let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
-    submission(line, 12, &labels, Some("mine"))
+    submission(line, &labels)
 }
 
 #[track_caller]
@@ -14,17 +14,13 @@ fn check(line: &str, labels: &[&str], want: &str) {
 
 #[test]
 fn program_can_respond_with_nothing_or_a_value_or_labeled_values_or_a_forecast() {
-    check(r#"{"value":42.50}"#, &["y"], r#"{"nonce":"12","model":"mine","value":"42.50"}"#);
+    check(r#"{"value":42.50}"#, &["y"], r#"{"value":"42.50"}"#);
     check(
         r#"{"values":{"up":"0.5","down":0.5}}"#,
         &["up", "down"],
-        r#"{"nonce":"12","model":"mine","values":{"down":"0.5","up":"0.5"}}"#,
+        r#"{"values":{"down":"0.5","up":"0.5"}}"#,
     );
-    check(
-        r#"{"forecast":{"allo1a":-2}}"#,
-        &["y"],
-        r#"{"nonce":"12","model":"mine","forecast":{"allo1a":"-2"}}"#,
-    );
+    check(r#"{"forecast":{"allo1a":-2}}"#, &["y"], r#"{"forecast":{"allo1a":"-2"}}"#);
     assert_eq!(read(" {} ", &["y"]).unwrap(), None);
 }
 
