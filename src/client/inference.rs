@@ -24,7 +24,7 @@ use crate::transport::{Request, Transport};
 const LATEST: &str = "the latest bundle of a topic";
 
 /// Requests the values of forecasters that the service omits from a bundle by default.
-const LEAVE_OUT: &[(&str, &str)] = &[("leave_out", "all")];
+const ALL_VALUES: &[(&str, &str)] = &[("leave_out", "all")];
 
 /// An inference service. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl Inference {
     /// [`ClientError::Refused`] with status 404 if the topic does not exist or has no bundle yet,
     /// [`ClientError::Limited`] if the rate limit is exceeded.
     pub async fn latest(&self, topic: TopicId) -> Result<LatestBundle, ClientError> {
-        self.get(paths::LATEST_NETWORK_INFERENCES, topic).query(LEAVE_OUT).json(LATEST).await
+        self.get(paths::LATEST_NETWORK_INFERENCES, topic).query(ALL_VALUES).json(LATEST).await
     }
 
     /// Returns the latest bundle of a topic, computed without outliers. Cancel-safe.
@@ -62,7 +62,7 @@ impl Inference {
         &self,
         topic: TopicId,
     ) -> Result<LatestBundle, ClientError> {
-        self.get(paths::LATEST_OUTLIER_RESISTANT, topic).query(LEAVE_OUT).json(LATEST).await
+        self.get(paths::LATEST_OUTLIER_RESISTANT, topic).query(ALL_VALUES).json(LATEST).await
     }
 
     /// Lists all topics with their state and actors. Cancel-safe.

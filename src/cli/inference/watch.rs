@@ -67,7 +67,7 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     } else {
         service.latest(topic).await
     };
-    let mut latest = match latest {
+    let latest = match latest {
         Err(why) if why.status() == Some(404) => bail!(
             "topic {topic} does not exist, or has no values yet: {why}\nhint: values appear when an epoch \
              with submissions closes; `triptych inference work {topic}` submits"
@@ -79,16 +79,7 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     let nonce = latest.bundle.nonce;
     let details = service.latest_with_weights(topic).await.ok();
     let details = details.filter(|details| details.network_inferences.nonce == nonce);
-    let details = if outlier_resistant {
-        details.map(without_outliers)
-    } else {
-        if let Some(details) = &details {
-            // The bundle of `details` is complete, while `latest` lacks some arrays, such as the one-in
-            // values of forecasters.
-            latest.bundle = details.network_inferences.clone();
-        }
-        details
-    };
+    let details = if outlier_resistant { details.map(without_outliers) } else { details };
     if json {
         return print_body(&json_of(&latest, details)?);
     }
