@@ -22,7 +22,7 @@ pub struct PredictorSettings {
     pub subgroup: Option<String>,
     /// Number of workers, 1 by default.
     pub n_nodes: Option<u32>,
-    /// Number of latest rows in the function's input, 100 by default.
+    /// Number of rows in the function's input, 100 by default: the latest rows with the topic's column.
     pub n_rows: Option<u32>,
     /// Environment variables of the function.
     #[serde(default)]
