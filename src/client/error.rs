@@ -5,22 +5,26 @@ use std::time::Duration;
 use model::escape::escape_line;
 use task::causes::chain;
 
-/// Start of the message of an unhealthy service, before the state of its database.
-pub(crate) const DATABASE: &str = "database: ";
-
 /// Texts in errors of broken connections, with advice for each. The errors are from several crates and
 /// from proxies, and only their texts distinguish the causes.
-const CONNECTION_ADVICE: [(&str, &str); 6] = [
+const CONNECTION_ADVICE: [(&str, &str); 10] = [
     (
         "CaUsedAsEndEntity",
         "the service uses the certificate of an authority: create a server's certificate (openssl req \
          -x509 … -addext basicConstraints=critical,CA:FALSE)",
     ),
     (
-        "invalid peer certificate",
+        "UnknownIssuer",
         "to trust a certificate of your own, name its file in SSL_CERT_FILE, and check that the file can be \
          read",
     ),
+    (
+        "certificate expired",
+        "renew the certificate of the service, or set the clock of this machine",
+    ),
+    ("certificate not valid yet", "set the clock of this machine"),
+    ("certificate not valid for name", "use a name that the certificate of the service lists"),
+    ("invalid peer certificate", "replace the certificate of the service"),
     (
         "corrupt message of type InvalidContentType",
         "perhaps the service is at http://, without TLS",
@@ -107,6 +111,14 @@ pub enum ClientError {
         /// Index of each rejected row in the insert, with the reason for its rejection.
         refusals: Vec<(usize, String)>,
     },
+    /// The service responded to a health check that its database cannot be used.
+    #[error("service responded {status}: database: {database}")]
+    Unhealthy {
+        /// HTTP status of the response.
+        status: u16,
+        /// State of the database, as in [`HealthBody`](wire::datasets::HealthBody), shortened.
+        database: String,
+    },
     /// The response is too long.
     #[error("response exceeds {limit_bytes} bytes")]
     TooLong {
@@ -134,7 +146,9 @@ impl ClientError {
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self {
-            Self::Refused { status, .. } | Self::Rows { status, .. } => Some(*status),
+            Self::Refused { status, .. }
+            | Self::Rows { status, .. }
+            | Self::Unhealthy { status, .. } => Some(*status),
             Self::Limited { .. } => Some(429),
             _ => None,
         }
@@ -157,6 +171,7 @@ impl ClientError {
             | Self::Rows { message, .. }
             | Self::Limited { message, .. } => message.clone(),
             Self::Reach { why, .. } | Self::Lost { why, .. } => why.clone(),
+            Self::Unhealthy { database, .. } => format!("database: {database}"),
             _ => innermost(self),
         }
     }
@@ -167,7 +182,7 @@ impl ClientError {
     pub fn connection_advice(&self) -> Option<&'static str> {
         let text = match self {
             Self::Refused { status: 300..400, .. } => {
-                return Some("use the address of the redirect");
+                return Some("use the address of the redirect if it is that of the service");
             }
             Self::Reach { why, .. } | Self::Lost { why, .. } => why,
             Self::Refused { status: 400, message } => message,
@@ -190,13 +205,17 @@ impl ClientError {
             Self::Reach { .. } => "check that the service runs and that the address is right",
             Self::Lost { .. } => "check that the service runs, and whether it handled the request",
             Self::TimedOut { .. } => "try again, or request less data",
-            // The file of the service was removed or replaced while in use.
-            Self::Limited { message, .. } if message.contains("replaced") => "restart the service",
-            Self::Limited { message, .. } if message.starts_with(DATABASE) => {
-                "look at the log of the service"
-            }
             Self::Limited { .. } => "wait, then try again",
-            Self::Refused { status: 507, .. } => "free space on the disk of the service",
+            Self::Refused { status: 507, .. } | Self::Unhealthy { status: 507, .. } => {
+                "free space on the disk of the service"
+            }
+            Self::Unhealthy { database, .. } => match database.trim_start_matches("accounts: ") {
+                "replaced" => "restart the service",
+                "archive missing" => "start the service with the --archive of its other services",
+                "not writable" => "make the database of the service writable",
+                "no privilege" => "run `triptych doctor --store` where the service runs",
+                _ => "look at the log of the service",
+            },
             Self::Refused { status: 401, .. } => "check the API key",
             Self::Refused { status: 403, .. } => "check the API key and its tags",
             Self::Refused { status: 404, .. } => {

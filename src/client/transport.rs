@@ -17,12 +17,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use task::traces::{Carrier, TRACEPARENT, TRACESTATE};
 use wire::accounts::Secret;
-use wire::datasets::RowRefusal;
+use wire::datasets::{HealthBody, RowRefusal};
 use wire::error::DatasetsError;
 use wire::paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER};
 
 use crate::datasets::seen_revisions::SeenRevisions;
-use crate::error::{ClientError, DATABASE, innermost};
+use crate::error::{ClientError, innermost};
 
 /// Time after which an unused connection is closed. The services close unused connections after 30 s,
 /// and a request that is sent at the same time gets no response.
@@ -216,6 +216,19 @@ impl Transport {
         Ok(body)
     }
 
+    /// Describes the redirect in `response`. The address is shown without the path of the request, since
+    /// it can then replace the address of the service.
+    fn redirect_of(&self, response: &Response) -> String {
+        let location = response.headers().get(LOCATION).and_then(|it| it.to_str().ok());
+        let Some(to) = location.and_then(|it| response.url().join(it).ok()) else {
+            return "redirect without an address".to_owned();
+        };
+        let to = redact_address(to.as_str());
+        let path = response.url().path();
+        let path = path.strip_prefix(self.base.path().trim_end_matches('/')).unwrap_or(path);
+        format!("redirect to {}", shortened(to.strip_suffix(path).unwrap_or(&to)))
+    }
+
     /// Converts an error of the HTTP library, which occurred in a call with the time limit `within`.
     pub(crate) fn broken(&self, source: reqwest::Error, within: Duration) -> ClientError {
         let address = self.base.origin().ascii_serialization();
@@ -294,11 +307,8 @@ impl<'a> Request<'a> {
             return Ok(response);
         }
         let (status, retry_after) = (response.status(), retry_after(&response));
-        if let Some(location) = response.headers().get(LOCATION).filter(|_| status.is_redirection())
-        {
-            let location = String::from_utf8_lossy(location.as_bytes());
-            let location: String = location.chars().take(MESSAGE_CHARS_MAX).collect();
-            let message = format!("redirect to {}", escape_line(&redact_address(&location)));
+        if status.is_redirection() {
+            let message = transport.redirect_of(&response);
             return Err(ClientError::Refused { status: status.as_u16(), message });
         }
         let body = transport.read_body(response, within).await.unwrap_or_default();
@@ -361,6 +371,9 @@ fn retry_after(response: &Response) -> Option<Duration> {
 
 /// Creates an error from the error body of any of the three services.
 fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ClientError {
+    if let Ok(HealthBody { database, .. }) = serde_json::from_slice(body) {
+        return ClientError::Unhealthy { status: status.as_u16(), database: shortened(&database) };
+    }
     let message = message_of(body)
         .map(|message| without_reason(message, status))
         .or_else(|| status.canonical_reason().map(str::to_owned))
@@ -402,16 +415,18 @@ fn without_reason(message: String, status: StatusCode) -> String {
 
 fn message_of(body: &[u8]) -> Option<String> {
     let text = match serde_json::from_slice::<serde_json::Value>(body) {
-        Ok(json) => match json.get("message").or_else(|| json.get("error")) {
-            Some(message) => message.as_str()?.to_owned(),
-            None => format!("{DATABASE}{}", json.get("database")?.as_str()?),
-        },
+        Ok(json) => json.get("message").or_else(|| json.get("error"))?.as_str()?.to_owned(),
         Err(_) => String::from_utf8_lossy(body).into_owned(),
     };
-    // A head separates its reasons by line feeds and tabs.
+    Some(shortened(&text)).filter(|text| !text.is_empty())
+}
+
+/// Returns a text of a service as one line, for display. A head separates its reasons by line feeds and
+/// tabs.
+fn shortened(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text: String = text.chars().take(MESSAGE_CHARS_MAX).collect();
-    (!text.is_empty()).then(|| escape_line(&text).into())
+    escape_line(&text).into()
 }
 
 #[cfg(test)]

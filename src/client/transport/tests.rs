@@ -1,6 +1,8 @@
 use axum::Router;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
+use rustls::pki_types::UnixTime;
+use rustls::{CertificateError, InvalidMessage};
 
 use super::*;
 use crate::tests::fake::Fake;
@@ -9,13 +11,14 @@ const KEY: &str = "UP-0123456789abcdef01234567";
 
 /// Returns the error of a call to a service that always responds with `status`, with `wait` as
 /// `Retry-After`, and with `body`.
-async fn refused(status: u16, wait: Option<&'static str>, body: &'static str) -> ClientError {
-    let answer = move || async move {
+async fn refused(status: u16, wait: Option<&'static str>, body: &str) -> ClientError {
+    let body = body.to_owned();
+    let answer = async move || {
         let mut headers = HeaderMap::new();
         if let Some(wait) = wait {
             headers.insert(RETRY_AFTER, wait.parse().unwrap());
         }
-        (StatusCode::from_u16(status).unwrap(), headers, body)
+        (StatusCode::from_u16(status).unwrap(), headers, body.clone())
     };
     let fake = Fake::serve(Router::new().fallback(get(answer))).await;
     let transport = Transport::new(&fake.address, None).unwrap();
@@ -129,32 +132,45 @@ async fn connection_that_is_closed_before_the_response_is_lost() {
 
 #[tokio::test]
 async fn redirect_is_not_followed() {
-    let away = || async { (StatusCode::FOUND, [(LOCATION, "http://elsewhere.example/")]) };
-    let fake = Fake::serve(Router::new().fallback(get(away))).await;
-    let transport = Transport::new(&fake.address, Some(KEY.parse().unwrap())).unwrap();
-    let error = transport.get("/").bytes().await.unwrap_err();
-    assert_eq!(error.status(), Some(302));
-    assert_eq!(error.why(), "redirect to http://elsewhere.example/");
-    assert_eq!(error.next_step(), "use the address of the redirect");
+    for (location, shown) in [
+        ("https://elsewhere.example/api/topics/?limit=1", "https://elsewhere.example/api"),
+        (
+            "http://me:secret@elsewhere.example/login?token=secret",
+            "http://…@elsewhere.example/login",
+        ),
+        ("/login?token=secret#secret", "ADDRESS/login"),
+    ] {
+        let away = move || async move { (StatusCode::FOUND, [(LOCATION, location)]) };
+        let fake = Fake::serve(Router::new().fallback(get(away))).await;
+        let base = format!("{}/api/", fake.address);
+        let transport = Transport::new(&base, Some(KEY.parse().unwrap())).unwrap();
+        let error = transport.get("/topics/").query(&[("limit", 1)]).bytes().await.unwrap_err();
+        assert_eq!(error.status(), Some(302));
+        let shown = shown.replace("ADDRESS", &fake.address);
+        assert_eq!(error.why(), format!("redirect to {shown}"));
+        assert!(error.next_step().starts_with("use the address of the redirect"));
+    }
+    assert_eq!(refused(302, None, "").await.why(), "redirect without an address");
 }
 
 #[tokio::test]
 async fn error_of_an_unhealthy_service_has_the_state_of_its_database_and_advice() {
-    for (status, wait, body, why, next) in [
-        (503, Some("1"), r#"{"database":"replaced"}"#, "database: replaced", "restart the service"),
-        (
-            503,
-            Some("1"),
-            r#"{"database":"disconnected"}"#,
-            "database: disconnected",
-            "look at the log",
-        ),
-        (507, None, r#"{"database":"accounts: full"}"#, "database: accounts: full", "free space"),
+    for (status, state, next) in [
+        (503, "replaced", "restart the service"),
+        (503, "accounts: replaced", "restart the service"),
+        (503, "archive missing", "start the service with the --archive"),
+        (503, "not writable", "make the database"),
+        (503, "accounts: no privilege", "run `triptych doctor --store`"),
+        (503, "disconnected", "look at the log"),
+        (507, "accounts: full", "free space"),
     ] {
-        let error = refused(status, wait, body).await;
-        assert_eq!(error.why(), why);
-        assert!(error.next_step().starts_with(next), "{why}: {}", error.next_step());
+        let body = format!(r#"{{"status":"unhealthy","time":"","database":"{state}"}}"#);
+        let error = refused(status, None, &body).await;
+        assert_eq!((error.status(), error.why()), (Some(status), format!("database: {state}")));
+        assert!(error.next_step().starts_with(next), "{state}: {}", error.next_step());
     }
+    let busy = refused(503, Some("1"), r#"{"message":"worker is being replaced"}"#).await;
+    assert_eq!(busy.next_step(), "wait, then try again");
 }
 
 #[tokio::test]
@@ -163,12 +179,27 @@ async fn errors_of_tls_come_with_advice_about_the_address_or_the_certificate() {
     assert!(refused(400, None, page).await.next_step().contains("at https://"));
     assert_eq!(refused(400, None, "no").await.next_step(), "correct the request");
     let address = "https://a.example".to_owned();
+    let (time, name) =
+        (UnixTime::since_unix_epoch(Duration::ZERO), || "a.example".try_into().unwrap());
+    let not_for_name =
+        CertificateError::NotValidForNameContext { expected: name(), presented: Vec::new() };
+    let early = CertificateError::NotValidYetContext { time, not_before: time };
     for (why, next) in [
-        ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
-        ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
-        ("received corrupt message of type InvalidContentType", "at http://"),
+        (CertificateError::UnknownIssuer.into(), "SSL_CERT_FILE"),
+        (
+            CertificateError::ExpiredContext { time, not_after: time }.into(),
+            "renew the certificate",
+        ),
+        (early.into(), "set the clock"),
+        (not_for_name.into(), "use a name"),
+        (CertificateError::Revoked.into(), "replace the certificate"),
+        (
+            rustls::Error::General("invalid peer certificate: Other(CaUsedAsEndEntity)".to_owned()),
+            "CA:FALSE",
+        ),
+        (InvalidMessage::InvalidContentType.into(), "at http://"),
     ] {
-        let error = ClientError::Reach { address: address.clone(), why: why.to_owned() };
+        let error = ClientError::Reach { address: address.clone(), why: why.to_string() };
         assert!(error.next_step().contains(next), "{why}: {}", error.next_step());
     }
     let error = ClientError::Lost { address, why: "invalid HTTP version parsed".to_owned() };

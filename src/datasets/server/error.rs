@@ -135,9 +135,9 @@ fn store_failure(error: &StoreError) -> Option<Public> {
         StoreError::Locked => {
             unavailable("the service's file is locked by another process: nothing was stored")
         }
-        StoreError::Replaced => {
-            unavailable("the service's file was removed or replaced: nothing was stored")
-        }
+        StoreError::Replaced => unavailable(
+            "the service's file was removed or replaced: nothing was stored; restart the service",
+        ),
         StoreError::Archive { dataset, month, .. } => unavailable(&format!(
             "archived rows of dataset {dataset} in {month} cannot be read now; newer rows are \
             served"

@@ -135,7 +135,9 @@ impl ApiError {
     }
 
     fn replaced() -> Self {
-        Self::unavailable("file of the service was removed or replaced, nothing was stored")
+        Self::unavailable(
+            "file of the service was removed or replaced, nothing was stored; restart the service",
+        )
     }
 
     /// Converts an internal error. An unexpected error is logged, and the response does not contain its
