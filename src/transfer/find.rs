@@ -190,7 +190,7 @@ pub(crate) async fn find_owned(target: &Datasets, name: &str) -> anyhow::Result<
     if access.is_owner {
         return Ok(Some(found));
     }
-    bail!("dataset {name} of the target belongs to another key\nhint: pass a --prefix")
+    bail!("dataset {name} of the target is not the key's own\nhint: pass a --prefix")
 }
 
 /// Returns the names and types of the columns of a dataset.

@@ -12,47 +12,35 @@ use wire::datasets::{
 };
 use wire::paths;
 
-use super::{Datasets, DatasetsQuery};
+use super::{Datasets, datasets_page};
 use crate::error::ClientError;
 
 /// Page size when a dataset is searched by name. A small page is sufficient, since services return an
 /// exact match first.
-const NAMED_DATASETS: usize = 10;
+const NAMED_DATASETS: &str = "10";
 
 impl Datasets {
-    /// Returns the dataset called `name`: the one that the key owns, or else the only one that the key can
-    /// see. Returns `None` if the key cannot see such a dataset. Cancel-safe.
+    /// Returns the dataset called `name`: the one that the key owns, or else the one of the service, or else
+    /// the only one that the key can see. Returns `None` if the key cannot see such a dataset. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 409 and the ids if the key sees several datasets called
-    /// `name` but owns none of them. Otherwise the same as [`Self::list`].
+    /// [`ClientError::Refused`] with status 409 and the ids if the name is ambiguous. Otherwise the same as
+    /// [`Self::list`].
     pub async fn find_by_name(&self, name: &str) -> Result<Option<Dataset>, ClientError> {
-        let query = DatasetsQuery {
-            search: name.to_owned(),
-            limit: Some(NAMED_DATASETS),
-            ..DatasetsQuery::default()
-        };
-        let page = self.list(&query).await?;
-        let mut named = page.datasets;
+        // Services without `dataset_name` search, and list exact matches first.
+        let query = [("dataset_name", name), ("search", name), ("limit", NAMED_DATASETS)];
+        let mut named =
+            datasets_page(self.transport.get(paths::DATASETS).query(&query)).await?.datasets;
         named.retain(|dataset| dataset.name == name);
-        if named.len() < 2 {
-            return Ok(named.pop());
+        if named.len() > 1 {
+            let ids: Vec<String> = named.iter().map(|dataset| dataset.id.to_string()).collect();
+            let message = format!(
+                "several datasets are called {name}: use one of the ids {}",
+                ids.join(", ")
+            );
+            return Err(ClientError::Refused { status: 409, message });
         }
-        // The service selects the dataset of a shared name, or refuses to.
-        let call = self.transport.get(paths::COLUMNS).query(&[("dataset_name", name)]);
-        let columns: Envelope<ColumnBody> = call.json("a list of columns").await?;
-        if let Some(dataset) =
-            columns.results.first().and_then(|column| DatasetId::new(column.dataset_id))
-        {
-            return self.dataset(dataset).await.map(Some);
-        }
-        // Only an own dataset can be without columns here.
-        for dataset in named {
-            if self.access(dataset.id, true).await?.is_owner {
-                return Ok(Some(dataset));
-            }
-        }
-        Ok(None)
+        Ok(named.pop())
     }
 
     /// Returns the dataset with the id or else the name `name`, or `None` if the key cannot see such a

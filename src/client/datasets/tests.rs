@@ -70,41 +70,27 @@ async fn dataset_is_found_by_its_id_before_its_name() {
 }
 
 #[tokio::test]
-async fn shared_name_is_the_own_dataset_or_rejected_by_the_service() {
+async fn shared_name_is_resolved_or_rejected_by_the_service() {
     let list = |Query(query): Query<BTreeMap<String, String>>| async move {
-        let name = &query["search"];
-        let results = [dataset(1, name), dataset(2, name), dataset(3, "longer")];
-        Json(json!({ "count": 3, "next": null, "previous": null, "results": results }))
-    };
-    let columns = |Query(query): Query<BTreeMap<String, String>>| async move {
-        let column = json!({
-            "id": 1, "dataset_id": 2, "name": "close", "dtype": "float", "created_at": AT
-        });
-        let results = match query["dataset_name"].as_str() {
-            "own" => vec![column],
-            "bare" => vec![],
+        let name = query["dataset_name"].as_str();
+        let results = match name {
+            "own" => vec![dataset(2, name)],
+            "missing" => vec![],
+            // Other services ignore the parameter.
+            "searched" => vec![dataset(1, name), dataset(2, name), dataset(3, "longer")],
             _ => return (StatusCode::CONFLICT, Json(json!({ "error": "use one of 1, 2" }))),
         };
-        let body = json!({ "count": 1, "next": null, "previous": null, "results": results });
+        let body = json!({ "count": 3, "next": null, "previous": null, "results": results });
         (StatusCode::OK, Json(body))
     };
-    let by_id = |Path(number): Path<i64>| async move { Json(dataset(number, "own")) };
-    let access = |Json(body): Json<Json_>| async move {
-        let is_owner = body["dataset_id"] == 2;
-        Json(json!({ "has_access": is_owner, "is_owner": is_owner, "matching_tags": [] }))
-    };
-    let router = Router::new()
-        .route(paths::DATASETS, get(list))
-        .route(paths::COLUMNS, get(columns))
-        .route(paths::DATASET, get(by_id))
-        .route(paths::ACCESS_CHECK, post(access));
-    let (_fake, datasets) = service(router).await;
-    for name in ["own", "bare"] {
-        assert_eq!(datasets.find_by_name(name).await.unwrap().unwrap().id, id(2), "{name}");
+    let (_fake, datasets) = service(Router::new().route(paths::DATASETS, get(list))).await;
+    assert_eq!(datasets.find_by_name("own").await.unwrap().unwrap().id, id(2));
+    assert_eq!(datasets.find_by_name("missing").await.unwrap(), None);
+    for (name, ids) in [("shared", "one of 1, 2"), ("searched", "one of the ids 1, 2")] {
+        let refused = datasets.find_by_id_or_name(name).await.unwrap_err();
+        assert_eq!(refused.status(), Some(409));
+        assert!(refused.to_string().contains(ids), "{refused}");
     }
-    let refused = datasets.find_by_id_or_name("shared").await.unwrap_err();
-    assert_eq!(refused.status(), Some(409));
-    assert!(refused.to_string().contains("use one of 1, 2"), "{refused}");
 }
 
 #[tokio::test]

@@ -31,16 +31,24 @@ const NOT_COUNTED: i64 = -1;
 /// Lists the datasets that the key sees.
 ///
 /// With `search`, a dataset with exactly that name comes first, followed by names that start with
-/// it, then names and descriptions that contain it.
+/// it, then names and descriptions that contain it. With `dataset_name`, lists only the dataset that this
+/// name refers to in other requests, which fail in the same way if the name is ambiguous.
 #[utoipa::path(get, path = paths::DATASETS, operation_id = "list_datasets", tag = "datasets",
     params(("search" = Option<String>, Query,
-        description = "Text to find in names and descriptions, ignoring case."), PageOf),
+        description = "Text to find in names and descriptions, ignoring case."),
+        ("dataset_name" = Option<String>, Query, description = "Name of a dataset."), PageOf),
     responses((status = 200, description = "A page of datasets", body = Envelope<DatasetBody>)))]
 pub(super) async fn list(
     Caller { app, key }: Caller,
     uri: Uri,
 ) -> Result<Json<Envelope<DatasetBody>>> {
     let params = read_params(&uri)?;
+    if let Some(name) = params.get("dataset_name") {
+        let found = app.datasets.find_sight(key, DatasetRef::Name(name.to_owned())).await?;
+        return Ok(Json(single_page(
+            found.map(|sight| sight.dataset.into()).into_iter().collect(),
+        )));
+    }
     let filter = params.get("search").map_or(Filter::All, |text| Filter::Text(text.to_owned()));
     let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
     let listed = app.datasets.list(key, filter, skip, limit).await?;

@@ -154,6 +154,7 @@ async fn request_with_an_ambiguous_name_returns_409_with_the_ids() {
         "error": "2 visible datasets are called btc; specify one by its id: 1, 2: conflict",
     });
     for path in [
+        "/api/datasets/",
         "/api/columns/",
         "/api/rows/",
         "/api/rows/live/",
@@ -170,6 +171,10 @@ async fn request_with_an_ambiguous_name_returns_409_with_the_ids() {
     // If several visible datasets have the name, the key's own dataset is chosen.
     assert_eq!(service.post(third, "/api/datasets/", &json!({"name": "btc"})).await.0, 201);
     assert_eq!(service.get(third, "/api/columns/?dataset_name=btc").await.0, 200);
+    let own = service.get(third, "/api/datasets/?dataset_name=btc").await.1;
+    assert_eq!((&own["count"], &own["results"][0]["id"]), (&json!(1), &json!(3)));
+    let none = service.get(third, "/api/datasets/?dataset_name=missing").await;
+    assert_eq!((none.0, &none.1["results"]), (200, &json!([])));
 }
 
 #[tokio::test]
