@@ -201,13 +201,12 @@ fn block_of(rows: &Rows, current: Option<Timestamp>) -> Cow<'_, Block> {
     match rows {
         Rows::Raw(block) => Cow::Borrowed(block),
         Rows::Buckets(buckets) => {
-            // A sum of volumes can exceed the range of floats. Text formats write it in the same way.
-            let finite = |bucket: &Bucket| {
-                let volume = bucket.volume.clamp(f64::MIN, f64::MAX);
-                Bucket { volume, ..*bucket }
-            };
-            let buckets: Vec<Bucket> = buckets.iter().map(finite).collect();
             let mut block = Block::from(buckets.as_slice());
+            // A sum of volumes can exceed the range of floats. Text formats limit all numbers in this way.
+            for series in &mut block.columns {
+                let Series::Float(numbers) = series else { continue };
+                numbers.iter_mut().flatten().for_each(|it| *it = it.clamp(f64::MIN, f64::MAX));
+            }
             if let Some(current) = current {
                 let complete = block.times.iter().map(|start| Some(*start < current));
                 block.columns.push(Series::Boolean(complete.collect()));
