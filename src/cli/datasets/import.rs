@@ -126,8 +126,8 @@ struct ColumnFlags {
     /// detected]
     #[arg(long, value_name = "MARK")]
     decimal: Option<Decimal>,
-    /// Text that represents a missing value, such as `inf` or `?`, in addition to an empty text,
-    /// null, NaN, NA, N/A, #N/A and None, and a dash among numbers
+    /// Text or number that represents a missing value of a column, such as `?`, `inf` or `-999`, in
+    /// addition to an empty text, null, NaN, NA, N/A, #N/A and None, and a dash among numbers
     #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
     nulls: Vec<String>,
     /// Skip this field

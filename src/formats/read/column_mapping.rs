@@ -39,13 +39,13 @@ pub struct MappedColumn {
     pub name: String,
     /// Type of the values.
     pub dtype: Dtype,
-    /// True if the type was chosen by the user: whole numbers that floats cannot represent exactly are
-    /// rounded, and whole numbers become texts. Otherwise their rows are rejected.
+    /// True if the user chose the type. A float column then rounds whole numbers that floats cannot
+    /// represent exactly, and a string column accepts whole numbers. Otherwise such rows are rejected.
     pub is_chosen: bool,
 }
 
 impl MappedColumn {
-    /// Creates a column that rejects whole numbers which floats cannot represent exactly, or as texts.
+    /// Creates a column whose type was detected.
     #[must_use]
     pub fn exact(name: impl Into<String>, dtype: Dtype) -> Self {
         Self { name: name.into(), dtype, is_chosen: false }
@@ -64,12 +64,39 @@ pub struct ColumnMapping {
     /// Number of the first hour of a day, if the time of day is the number of an hour.
     first_hour: Option<i8>,
     decimal: Decimal,
-    /// Texts that represent missing values.
-    nulls: Vec<String>,
+    /// Texts and numbers that represent missing values.
+    nulls: Vec<Null>,
     /// Rows that are read, or `None` for all.
     selection: Option<Selection>,
     /// Records of the selection that were read earlier. `None` to read them from the file.
     loaded: Option<Arc<LoadedRecords>>,
+}
+
+/// A text that represents a missing value, and its value if it is a number.
+#[derive(Debug, Clone, PartialEq)]
+struct Null {
+    text: String,
+    number: Option<f64>,
+    whole: Option<i128>,
+}
+
+impl Null {
+    fn new(text: String) -> Self {
+        let number = text.parse().ok();
+        let whole = text.parse().ok();
+        let whole = whole.or_else(|| number.and_then(exact_integer).map(i128::from));
+        Self { text, number, whole }
+    }
+
+    fn matches(&self, cell: Cell<'_>) -> bool {
+        match cell {
+            Cell::Bare(text) | Cell::Text(text) => self.text == text,
+            Cell::Integer(number) => self.whole == Some(number.into()),
+            Cell::Large(number) => self.whole == Some(number),
+            Cell::Float(number) => self.number == Some(number),
+            _ => false,
+        }
+    }
 }
 
 /// A row being assembled.
@@ -133,10 +160,10 @@ impl ColumnMapping {
         mapping
     }
 
-    /// Sets the decimal mark of numbers and the texts that represent missing values.
+    /// Sets the decimal mark of numbers, and the texts that represent missing values of columns.
     #[must_use]
     pub fn with_numbers(self, decimal: Decimal, nulls: Vec<String>) -> Self {
-        Self { decimal, nulls, ..self }
+        Self { decimal, nulls: nulls.into_iter().map(Null::new).collect(), ..self }
     }
 
     /// Maps `field` to the next column.
@@ -224,13 +251,9 @@ impl Building {
         if self.wrong.is_some() || self.is_selected == Some(false) {
             return;
         }
-        let is_null = |null: &String| match cell {
-            Cell::Bare(text) | Cell::Text(text) => null == text,
-            Cell::Integer(number) => null.parse() == Ok(number),
-            Cell::Float(number) => null.parse() == Ok(number),
-            _ => false,
-        };
-        let cell = if mapping.nulls.iter().any(is_null) { Cell::Absent } else { cell };
+        let is_value = matches!(target, Target::Column(_) | Target::Unknown);
+        let is_null = is_value && mapping.nulls.iter().any(|null| null.matches(cell));
+        let cell = if is_null { Cell::Absent } else { cell };
         let taken = match target {
             Target::LeftOut | Target::Selected => Ok(()),
             Target::TimePart(part) => {

@@ -363,7 +363,7 @@ pub(super) fn numbered(idx: usize) -> String {
 fn header(names: Vec<String>) -> Result<Vec<String>, FileError> {
     unique(names).map_err(|error| {
         FileError::Columns(format!(
-            "{error}: rename one in the file, or skip the header with --skip-lines and pass --no-header"
+            "{error}: rename one of them, or skip the header with --skip-lines and pass --no-header"
         ))
     })
 }

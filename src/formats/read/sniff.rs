@@ -417,7 +417,7 @@ impl Seen {
                 }
             }
             Ok(ReadTime { at, .. }) => {
-                let reason = || format!("{at} is not in the years 1900 to 2100");
+                let reason = || format!("{at} is outside the years 1900 to 2100");
                 self.no_time.get_or_insert_with(reason);
             }
             Err(reason) => drop(self.no_time.get_or_insert(reason)),

@@ -344,7 +344,7 @@ fn timestamp_column_is_detected_by_name_or_values() {
                 --time-format";
     check("a,b\n1,2\n", None, none);
     let far = "no column with timestamps among t, b: name it with --time-column, and its format with \
-               --time-format; t: 0001-01-01T00:00:00Z is not in the years 1900 to 2100";
+               --time-format; t: 0001-01-01T00:00:00Z is outside the years 1900 to 2100";
     check("t,b\n0001-01-01,x\n9999-12-01,y\n", None, far);
     check("a,b\n1,2\n", Some("c"), "no column c among a, b");
     // A few invalid values do not change the choice of the column. Their rows are reported when the file

@@ -259,7 +259,7 @@ fn read_time<'a>(micros: Option<i64>, is_cut: bool, zone: WrittenZone) -> Cell<'
     let at = micros.map(Timestamp::from_micros);
     match at.filter(|at| Some(at.micros()) == micros) {
         Some(at) => Cell::Time(TypedTime { at, is_cut, zone }),
-        None => Cell::Unfit("timestamp is not from the year 0 to 9999-12-29"),
+        None => Cell::Unfit("timestamp is outside the years 0000 to 9999-12-29"),
     }
 }
 

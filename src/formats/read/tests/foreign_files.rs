@@ -518,16 +518,38 @@ fn whole_number_becomes_a_text_if_the_user_chose_the_type() {
 fn number_can_represent_a_missing_value() {
     let at = "2024-01-02T00:00:00Z";
     let line = |x: &str| format!("{{\"timestamp\":\"{at}\",\"x\":{x}}}\n");
-    let lines = ["-999", "-999.0", "1.5", "\"?\""].map(line);
+    let large = "18446744073709551615";
+    let lines = ["-999", "-999.0", "1.5", "\"?\"", large].map(line);
     let (_folder, path, options) = file("a.ndjson", lines.concat().as_bytes());
-    let nulls = vec!["-999".to_owned(), "?".to_owned()];
+    for text in ["-999", "-999.0"] {
+        let nulls = [text, "?", large].map(str::to_owned).to_vec();
+        let mut mapping = ColumnMapping::new("timestamp", None).with_numbers(Decimal::Point, nulls);
+        mapping.column("x", MappedColumn::exact("x", Dtype::Float));
+        let rows = all(&path, options, mapping, Place::default());
+        let want = ["-", "-", "1.5", "-", "-"];
+        let want = (1..).zip(want).map(|(line, value): (u32, _)| format!("{line}: {at} {value}"));
+        assert_eq!(rows, want.collect::<Vec<_>>(), "{text}");
+    }
+}
+
+#[test]
+fn number_can_represent_a_missing_value_of_parquet() {
     let mut mapping =
-        ColumnMapping::new("timestamp", None).with_numbers(Decimal::Point, nulls.clone());
-    mapping.column("x", MappedColumn::exact("x", Dtype::Float));
+        ColumnMapping::new("open_time", None).with_numbers(Decimal::Point, vec!["-1.0".to_owned()]);
+    mapping.column("n", MappedColumn::exact("n", Dtype::Integer));
+    let rows = all(&parquet("delta"), PARQUET, mapping, Place::default());
+    // The values are -5, -4, -1, 4, …
+    let missing: Vec<_> = (0..rows.len()).filter(|idx| rows[*idx].ends_with(" -")).collect();
+    assert_eq!(missing, [2], "{rows:?}");
+}
+
+#[test]
+fn number_of_a_missing_value_can_be_part_of_a_time() {
+    let (_folder, path, options) = csv("date,hour,minute,x\n2024-01-02,0,5,0\n2024-01-02,1,0,1\n");
+    let mapping =
+        sniffed_mapping(&path, options).with_numbers(Decimal::Point, vec!["0".to_owned()]);
     let rows = all(&path, options, mapping, Place::default());
-    let want = ["-", "-", "1.5", "-"];
-    let want = (1..).zip(want).map(|(line, value): (u32, _)| format!("{line}: {at} {value}"));
-    assert_eq!(rows, want.collect::<Vec<_>>());
+    assert_eq!(rows, ["2: 2024-01-02T00:05:00Z -", "3: 2024-01-02T01:00:00Z 1"]);
 }
 
 #[test]
