@@ -92,11 +92,13 @@ pub(super) async fn create<S: CatalogSession>(
         for tag in &new.tags {
             attach(s, dataset.id, new.owner, tag).await?;
         }
-        // A copy of a store keeps its names.
-        if id.is_none() {
+        created.push(dataset);
+    }
+    // A copy of a store keeps its names.
+    if id.is_none() {
+        for dataset in &created {
             check_public_name(s, dataset.id).await?;
         }
-        created.push(dataset);
     }
     s.index(all, &created)?;
     Ok(created)

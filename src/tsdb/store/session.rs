@@ -37,6 +37,10 @@ pub(super) trait Session {
     /// Suffix of a `SELECT` that prevents other transactions from deleting the selected rows.
     const FOR_KEY_SHARE: &'static str;
 
+    /// Suffix of a `SELECT` that lets one transaction at a time select the rows. Other transactions can
+    /// still refer to them.
+    const FOR_NO_KEY_UPDATE: &'static str;
+
     /// Column of the table `batches` with the number of rows.
     const BATCH_ROWS: &'static str;
 
@@ -88,6 +92,7 @@ impl Session for &Connection {
     const MICROSECOND: &'static str = "1";
     const FOR_SHARE: &'static str = "";
     const FOR_KEY_SHARE: &'static str = "";
+    const FOR_NO_KEY_UPDATE: &'static str = "";
     const BATCH_ROWS: &'static str = "rows";
     const PUT_BATCHES: &'static str = "INSERT INTO batches
              (writer, n, batch, dataset, revision, rows, digest, at)
@@ -141,6 +146,7 @@ impl Session for PgConnection {
     const MICROSECOND: &'static str = "interval '1 microsecond'";
     const FOR_SHARE: &'static str = " FOR SHARE";
     const FOR_KEY_SHARE: &'static str = " FOR KEY SHARE";
+    const FOR_NO_KEY_UPDATE: &'static str = " FOR NO KEY UPDATE";
     const BATCH_ROWS: &'static str = "n_rows";
 
     /// All transactions insert batches in the same order, which prevents deadlocks.

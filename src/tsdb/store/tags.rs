@@ -100,9 +100,14 @@ pub(super) async fn attach<S: Session>(
 /// Rejects a public dataset of a key if another public dataset has its name. Otherwise any key could make
 /// the name ambiguous for all other keys. Datasets of the service have no owner and precede others.
 ///
+/// Transactions that change names or tags of datasets pass this check one after the other, so that each
+/// sees the changes of the previous one. They lock the public tags last, which prevents deadlocks.
+///
 /// # Errors
 /// [`Refusal::PublicNameTaken`].
 pub(super) async fn check_public_name<S: Session>(s: &mut S, dataset: DatasetId) -> Result<()> {
+    let lock = format!("SELECT id FROM datasets.tags WHERE is_public{}", S::FOR_NO_KEY_UPDATE);
+    s.all(&lock, &[], |row| row.get::<i64>(0)).await?;
     let sql = "SELECT d.name FROM datasets.datasets d
          JOIN datasets.dataset_tags dt ON dt.dataset = d.id
          JOIN datasets.tags t ON t.id = dt.tag AND t.is_public

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use model::dataset::PUBLIC_TAG;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -59,6 +60,27 @@ pub(super) async fn changing(open: Open<'_>) {
     let refused = store.create(twice, now()).await;
     check_refused(&refused, &Refusal::NameTaken { name: "twice".to_owned() });
     assert_eq!(find(Some(key(1)), "once"), None, "all or none");
+}
+
+/// Returns a dataset of the key `owner`.
+pub(crate) fn dataset_of(owner: i64, name: &str, tags: &[&str]) -> NewDataset {
+    let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+    NewDataset { owner: Some(key(owner)), tags, ..new_dataset(name) }
+}
+
+pub(super) async fn naming_public_datasets(open: Open<'_>) {
+    let store = open();
+    create(&*store, dataset_of(1, "quotes", &[PUBLIC_TAG])).await;
+    let want = Refusal::PublicNameTaken { name: "quotes".to_owned() };
+    let created = store.create(vec![dataset_of(2, "quotes", &[PUBLIC_TAG])], now()).await;
+    check_refused(&created, &want);
+    let private = create(&*store, dataset_of(2, "quotes", &["desk"])).await;
+    let attach = TagChange::Attach(private, PUBLIC_TAG.to_owned());
+    check_refused(&store.change_tag(attach).await, &want);
+    let other = create(&*store, dataset_of(3, "other_quotes", &[PUBLIC_TAG])).await;
+    let change = Change { name: Some("quotes".to_owned()), ..Change::default() };
+    let renamed = store.change(other, DatasetChange::Description(change), now()).await;
+    check_refused(&renamed, &want);
 }
 
 /// Checks that a change was rejected with the error `want`.

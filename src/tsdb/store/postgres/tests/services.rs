@@ -5,6 +5,7 @@ use std::thread;
 
 use super::database::open;
 use super::*;
+use crate::catalog::Change;
 use test_postgres::{new_database, number, run};
 
 #[tokio::test]
@@ -51,6 +52,31 @@ async fn batch_that_several_services_store_concurrently_is_stored_once() {
     }
     let sql = "SELECT sum(revision)::bigint FROM datasets.datasets";
     assert_eq!(number(&url, sql), 20);
+}
+
+#[tokio::test]
+async fn concurrent_changes_do_not_give_two_public_datasets_one_name() {
+    let Some(url) = new_database() else { return };
+    let stores = [open(&url), open(&url), open(&url)];
+    for n in 0..20 {
+        let name = format!("d{n}");
+        let new = |owner, name: &str, tags| contract::catalog::dataset_of(owner, name, tags);
+        let renamed = contract::create(&stores[0], new(2, &format!("old{n}"), &["public"])).await;
+        let attached = contract::create(&stores[0], new(3, &name, &[])).await;
+        let change = Change { name: Some(name.clone()), ..Change::default() };
+        let done = tokio::join!(
+            stores[0]
+                .create(vec![new(1, &name, &["public"])], Timestamp::from_seconds(2_000_000_000)),
+            stores[1].change(
+                renamed,
+                DatasetChange::Description(change),
+                Timestamp::from_seconds(2_000_000_000)
+            ),
+            stores[2].change_tag(TagChange::Attach(attached, "public".to_owned())),
+        );
+        let is_done = [done.0.is_ok(), done.1.is_ok(), done.2.is_ok()];
+        assert_eq!(is_done.into_iter().filter(|is_ok| *is_ok).count(), 1, "{done:?}");
+    }
 }
 
 #[tokio::test]
