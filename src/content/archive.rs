@@ -22,25 +22,26 @@ const HEADERS_BYTES_MAX: u64 = 64 * 1024;
 /// Reads a limited number of bytes, then fails.
 struct Limited<'a, R> {
     from: R,
-    bytes_left: &'a Cell<u64>,
+    read_left: &'a Cell<u64>,
 }
 
 impl<R: Read> Read for Limited<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.bytes_left.get() == 0 {
+        if self.read_left.get() == 0 {
             return Err(io::Error::other("headers of an entry are too long"));
         }
-        let n_bytes = self.from.by_ref().take(self.bytes_left.get()).read(buffer)?;
-        self.bytes_left.set(self.bytes_left.get().saturating_sub(n_bytes as u64));
+        let n_bytes = self.from.by_ref().take(self.read_left.get()).read(buffer)?;
+        self.read_left.set(self.read_left.get().saturating_sub(n_bytes as u64));
         Ok(n_bytes)
     }
 }
 
-/// Unpacks an archive with at most `bytes_max` bytes of files. Rejects entries other than files and directories, and absolute paths.
+/// Unpacks an archive whose files have at most `bytes_max` bytes in total. Rejects entries other than
+/// files and directories, and absolute paths.
 pub(super) fn unpack(archive: &[u8], bytes_max: usize) -> Result<Entry, ContentError> {
     let unpacked = MultiGzDecoder::new(archive).take(UNPACKED_BYTES_MAX);
     let read_left = Cell::new(HEADERS_BYTES_MAX);
-    let mut archive = Archive::new(Limited { from: unpacked, bytes_left: &read_left });
+    let mut archive = Archive::new(Limited { from: unpacked, read_left: &read_left });
     let mut root = Entry::folder();
     let mut bytes_left = bytes_max;
     for (n_entries, entry) in archive.entries()?.enumerate() {
@@ -58,7 +59,7 @@ pub(super) fn unpack(archive: &[u8], bytes_max: usize) -> Result<Entry, ContentE
                 let most = bytes_left as u64 + 1;
                 read_left.set(UNPACKED_BYTES_MAX);
                 entry.by_ref().take(most).read_to_end(&mut bytes)?;
-                let too_large = ContentError::TooMuch { what: "bytes", max: bytes_max };
+                let too_large = ContentError::TooLarge { max: bytes_max };
                 bytes_left = bytes_left.checked_sub(bytes.len()).ok_or(too_large)?;
                 root.place(&parts()?, Entry::File(bytes.into()))?;
             }

@@ -44,8 +44,8 @@ impl Contents {
         Ok(Self { files: ContentFiles::Module(bytes), name: None, archive: None })
     }
 
-    /// Collects the files of a tree. For a package, adds the files of its archive. Both have at most
-    /// `bytes_max` bytes.
+    /// Collects the files of a tree. For a package, adds the files of its archive. Each of
+    /// the two has at most `bytes_max` bytes of files.
     pub(super) fn of_dag(dag: &Dag, bytes_max: usize) -> Result<Self, ContentError> {
         let mut files = match dag.tree(bytes_max)? {
             Tree::File(bytes) => return Self::from_module(bytes),

@@ -158,7 +158,7 @@ impl Walk<'_> {
         let Node::File { data, links } = file else {
             return Err(ContentError::Unsupported { what: "a directory as a piece of a file" });
         };
-        let too_large = ContentError::TooMuch { what: "bytes", max: self.bytes_max };
+        let too_large = ContentError::TooLarge { max: self.bytes_max };
         self.bytes_left = self.bytes_left.checked_sub(data.len()).ok_or(too_large)?;
         if !data.is_empty() {
             pieces.push(data);

@@ -46,9 +46,6 @@ pub enum FunctionsError {
     /// The limits of the store are reached and no function can be evicted.
     #[error("function store is full, and no function can be evicted")]
     Full,
-    /// Too many fetched functions are large once they are unpacked.
-    #[error("too many large functions are being fetched")]
-    Crowded,
     /// The program is stopping.
     #[error("process is shutting down")]
     Stopped,
@@ -88,6 +85,13 @@ pub enum ContentError {
         /// Plural noun for the counted items.
         what: &'static str,
         /// Limit that the content exceeds.
+        max: usize,
+    },
+    /// The files of the content exceed a limit, which can be lower than
+    /// [`FUNCTION_BYTES_MAX`](crate::FUNCTION_BYTES_MAX).
+    #[error("more than {max} bytes")]
+    TooLarge {
+        /// Limit that the files exceed.
         max: usize,
     },
     /// The path of a file leaves its directory or contains an invalid name.

@@ -12,7 +12,6 @@ use model::function::content::{Codec, ContentId};
 use model::function::{FunctionId, Method};
 use model::node::PeerId;
 use task::causes::chain;
-use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info, warn};
 
@@ -34,13 +33,15 @@ pub(super) const SEARCH_WITHIN: Duration = Duration::from_secs(45);
 /// Maximum number of peers to ask for a function.
 const PEERS_MAX: usize = 8;
 
-/// Limits of concurrent transfers from peers and web servers, each with up to [`SMALL_BYTES_MAX`] in
-/// memory. Six hostile peers can occupy all turns of unnamed peers, but not the four turns reserved for
+/// Limits of concurrent transfers from peers and web servers. Each has content of up to
+/// [`SMALL_BYTES_MAX`] in memory, and as much again for each of the unpacked tree and archive. Six
+/// hostile peers can occupy all turns of unnamed peers, but not the four turns reserved for
 /// named peers.
 const TRANSFERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 6 };
 
-/// Limits of concurrent transfers of functions larger than [`SMALL_BYTES_MAX`], each with up to the
-/// maximum size in memory.
+/// Limits of concurrent transfers of functions larger than [`SMALL_BYTES_MAX`]. Each has content of up to
+/// [`CAR_BYTES_MAX`] in memory, and up to [`FUNCTION_BYTES_MAX`] for each of the unpacked tree and
+/// archive.
 const LARGE: TurnLimits = TurnLimits { total: 4, unnamed: 3, per_peer: 1, installs: 2 };
 
 /// Limits of concurrent requests to gateways, which search for up to a minute for missing content.
@@ -97,8 +98,8 @@ pub enum FetchError {
 enum GiveError {
     #[error("request to the peer failed")]
     Ask(#[source] AskError),
-    #[error("too many large functions are being fetched")]
-    Crowded,
+    #[error(transparent)]
+    Crowded(#[from] Crowded),
     #[error("invalid response from the peer")]
     Malformed,
     #[error("peer does not have the function")]
@@ -106,6 +107,11 @@ enum GiveError {
     #[error("invalid function from the peer")]
     Refused(#[source] FunctionsError),
 }
+
+/// No turn for a large function became free before the end of the search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many large functions are being fetched")]
+pub struct Crowded;
 
 /// Turns for all kinds of transfers.
 #[derive(Debug)]
@@ -147,33 +153,34 @@ impl LargeTurn<'_> {
     /// the turn is already held. Cancel-safe.
     ///
     /// # Errors
-    /// [`Elapsed`] if no turn became free before the end of the search.
-    pub(super) async fn hold(&mut self, n_bytes: usize) -> Result<(), Elapsed> {
+    /// [`Crowded`].
+    pub(super) async fn hold(&mut self, n_bytes: usize) -> Result<(), Crowded> {
         if self.turn.is_none() && n_bytes > SMALL_BYTES_MAX {
-            self.turn = timeout_at(self.until, self.turns.take(self.claim.clone())).await?;
+            let turn = self.turns.take(self.claim.clone());
+            self.turn = timeout_at(self.until, turn).await.map_err(|_| Crowded)?;
         }
         Ok(())
     }
 
-    /// Runs `verify` with the maximum size of unpacked files. Small content can unpack to large files,
-    /// which need the turn.
+    /// Returns the result of `verify` for the maximum size of unpacked files. Small content can unpack to
+    /// large files, which need the turn.
     ///
     /// # Errors
-    /// Those of `verify`, or [`FunctionsError::Crowded`] if no turn became free.
+    /// [`Crowded`].
     pub(super) async fn verify(
         &mut self,
         verify: impl Fn(usize) -> Result<VerifiedFunction, FunctionsError> + Send + Sync + 'static,
-    ) -> Result<VerifiedFunction, FunctionsError> {
+    ) -> Result<Result<VerifiedFunction, FunctionsError>, Crowded> {
         let verify = Arc::new(verify);
         let first = Arc::clone(&verify);
         if self.turn.is_none() {
             let checked = blocking(move || first(SMALL_BYTES_MAX)).await;
-            if !matches!(checked, Err(FunctionsError::Content(ContentError::TooMuch { .. }))) {
-                return checked;
+            if !matches!(checked, Err(FunctionsError::Content(ContentError::TooLarge { .. }))) {
+                return Ok(checked);
             }
-            self.hold(FUNCTION_BYTES_MAX).await.map_err(|_| FunctionsError::Crowded)?;
+            self.hold(FUNCTION_BYTES_MAX).await?;
         }
-        blocking(move || verify(FUNCTION_BYTES_MAX)).await
+        Ok(blocking(move || verify(FUNCTION_BYTES_MAX)).await)
     }
 
     /// Returns the time until the end of the search.
@@ -368,7 +375,7 @@ async fn fetch_from_peer(
     };
     let answer = match ask(SMALL_BYTES_MAX, large.remaining().min(PEER_WITHIN)).await {
         Err(AskError::TooLong { .. }) => {
-            large.hold(CAR_BYTES_MAX).await.map_err(|_| GiveError::Crowded)?;
+            large.hold(CAR_BYTES_MAX).await?;
             ask(CAR_BYTES_MAX, PEER_WITHIN + duration_at_min_rate(CAR_BYTES_MAX)).await
         }
         answer => answer,
@@ -376,7 +383,7 @@ async fn fetch_from_peer(
     let answer = answer.map_err(GiveError::Ask)?;
     let (label, content) = read(id, &answer.into())?;
     let verify = move |max| VerifiedFunction::of_kept(id, label.clone(), content.clone(), max);
-    large.verify(verify).await.map_err(GiveError::Refused)
+    large.verify(verify).await?.map_err(GiveError::Refused)
 }
 
 /// Parses a response: the names of a function and its unverified content.

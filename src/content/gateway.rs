@@ -92,7 +92,7 @@ impl Functions {
                     info!(function = %id, %gateway, "fetched a function from a gateway");
                     return Some(checked);
                 }
-                Err(InstallError::Web(error)) => {
+                Err(error @ (InstallError::Web(_) | InstallError::Crowded(_))) => {
                     let reason = chain(&error);
                     debug!(function = %id, %gateway, reason, "got no function from a gateway");
                 }
@@ -122,12 +122,12 @@ impl Functions {
         let blocks = dag.blocks.clone();
         let verify =
             |dag: Dag| move |max| VerifiedFunction::of_dag(NameHints::default(), dag.clone(), max);
-        match large.verify(verify(dag)).await {
+        match large.verify(verify(dag)).await? {
             Err(FunctionsError::Content(ContentError::ArchiveElsewhere { address, block })) => {
                 let archive = self.fetch_archive(&address, block, large).await?;
                 let blocks: Blocks = blocks.into_iter().chain([(block, archive)]).collect();
                 let dag = Dag { root: id, blocks };
-                Ok(large.verify(verify(dag)).await?)
+                Ok(large.verify(verify(dag)).await??)
             }
             checked => Ok(checked?),
         }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::archive::unpack;
-use super::fetch::{Flight, SEARCH_WITHIN};
+use super::fetch::{Crowded, Flight, SEARCH_WITHIN};
 use super::http::{ReadLimits, START_WITHIN, WebError};
 use super::kept::{InstallSource, Requester};
 use super::manifest::{self, Manifest};
@@ -64,6 +64,9 @@ pub enum InstallError {
     /// The manifest or its archive could not be downloaded.
     #[error("cannot read the manifest or its archive")]
     Web(#[from] WebError),
+    /// The function proved to be large.
+    #[error(transparent)]
+    Crowded(#[from] Crowded),
     /// The content is not a function or could not be stored.
     #[error("cannot store the function")]
     Keep(#[from] FunctionsError),
@@ -129,7 +132,8 @@ impl Functions {
     ///
     /// # Errors
     /// [`InstallError::Web`] if the download fails, [`InstallError::Keep`] if the content is not a
-    /// function or does not match the CID, [`InstallError::NoCid`] and [`InstallError::Taken`].
+    /// function or does not match the CID, [`InstallError::Crowded`], [`InstallError::NoCid`] and
+    /// [`InstallError::Taken`].
     pub async fn install_from(
         &self,
         id: FunctionId,
@@ -170,7 +174,7 @@ impl Functions {
             let id = Some(id).filter(FunctionId::is_cid);
             id.map_or_else(|| package.checked(bytes_max), |id| package.checked_as(id, bytes_max))
         };
-        let function = self.keep(large.verify(verify).await?, requester.clone()).await?;
+        let function = self.keep(large.verify(verify).await??, requester.clone()).await?;
         if !id.is_cid() {
             let address = InstallSource { id, address: address.to_owned(), function: function.id };
             self.keep_address(address, requester.clone()).await?;

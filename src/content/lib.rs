@@ -61,7 +61,7 @@ use wire::functions::{FileBody, FunctionBody, FunctionDetail};
 use self::contents::Contents;
 use self::dag::Dag;
 pub use self::error::{ContentError, FunctionsError};
-pub use self::fetch::FetchError;
+pub use self::fetch::{Crowded, FetchError};
 use self::fetch::{FetchTurns, FlightKey};
 use self::files::{FunctionFiles, ScanResult, ScannedFunction};
 use self::gateway::GATEWAYS_MAX;

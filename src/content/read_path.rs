@@ -60,9 +60,7 @@ fn folder(path: &Path, depth: usize, budget: &mut Budget) -> Result<Entry, Funct
 
 fn file(path: &Path, budget: &mut Budget) -> Result<Entry, FunctionsError> {
     let bytes = read_at_most(path, budget.bytes).map_err(|error| match error.kind() {
-        io::ErrorKind::FileTooLarge => {
-            ContentError::TooMuch { what: "bytes", max: FUNCTION_BYTES_MAX }.into()
-        }
+        io::ErrorKind::FileTooLarge => ContentError::TooLarge { max: FUNCTION_BYTES_MAX }.into(),
         _ => file_error("read", path)(error),
     })?;
     budget.bytes -= bytes.len();

@@ -123,8 +123,8 @@ impl VerifiedFunction {
         Self::of_dag(label, pack::file(bytes, CUT), FUNCTION_BYTES_MAX)
     }
 
-    /// Creates a function from a tree of verified blocks. The files of the tree and of its archive may
-    /// have `bytes_max` bytes each.
+    /// Creates a function from a tree of verified blocks. The tree and its archive each have at most
+    /// `bytes_max` bytes of files.
     pub(super) fn of_dag(
         label: NameHints,
         mut dag: Dag,

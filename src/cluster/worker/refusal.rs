@@ -91,6 +91,7 @@ fn describe_install(error: &InstallError) -> String {
     match error {
         InstallError::Fetch(error) => describe_fetch(error),
         InstallError::Keep(error) => describe_keep(error),
+        InstallError::Crowded(error) => error.to_string(),
         InstallError::Web(_) => "the function's address could not be read".to_owned(),
         InstallError::Address { .. } => "the id does not match the manifest's address".to_owned(),
         InstallError::Taken { .. } => "the id was installed from another address".to_owned(),
@@ -106,7 +107,6 @@ fn describe_keep(error: &FunctionsError) -> String {
         FunctionsError::Files { source, .. } if is_no_space(source) => {
             "the worker's disk is full".to_owned()
         }
-        FunctionsError::Crowded => chain(error),
         FunctionsError::Files { .. } => "the worker cannot write its function store".to_owned(),
         error => format!("invalid content: {}", chain(error)),
     }

@@ -22,7 +22,7 @@ use super::super::archive::tests::{archive, sum};
 use super::super::fetch::FetchTurns;
 use super::super::pack::Entry;
 use super::super::pack::tests::content;
-use super::super::{Hosts, Kind, SourceOptions, Upload};
+use super::super::{ContentError, Hosts, Kind, SourceOptions, Upload};
 use super::*;
 
 /// Contents of a test web server by path.
@@ -145,11 +145,17 @@ async fn small_archive_of_large_files_needs_a_turn_of_large_functions() {
     let stranger = Requester::Peer("12D3KooWstranger1".parse().unwrap());
     let claim = Claim { requester: stranger, purpose: Purpose::Install };
     let mut held = turns.large(&claim, Instant::now() + SEARCH_WITHIN);
-    assert_eq!(held.verify(verify.clone()).await.unwrap().contents.size_bytes(), (6 << 20) + 4);
+    assert_eq!(
+        held.verify(verify.clone()).await.unwrap().unwrap().contents.size_bytes(),
+        (6 << 20) + 4
+    );
     let refused = turns.large(&claim, Instant::now()).verify(verify.clone()).await;
-    assert!(matches!(refused, Err(FunctionsError::Crowded)), "{refused:?}");
+    assert!(matches!(refused, Err(Crowded)), "{refused:?}");
+    let many = |_| Err(ContentError::TooMuch { what: "files", max: 9 }.into());
+    let refused = turns.large(&claim, Instant::now()).verify(many).await;
+    assert!(matches!(refused, Ok(Err(FunctionsError::Content(_)))), "needs no turn: {refused:?}");
     drop(held);
-    assert!(turns.large(&claim, Instant::now()).verify(verify).await.is_ok());
+    assert!(turns.large(&claim, Instant::now()).verify(verify).await.unwrap().is_ok());
 }
 
 #[tokio::test]
