@@ -293,6 +293,8 @@ pub(crate) enum ExportNews {
     Written(ExportSize),
     /// The file is complete.
     Done { progress: ExportSize, path: PathBuf },
+    /// The file cannot be created.
+    NotCreated { dataset: DatasetId, failure: Failure },
     /// The export failed and left no file.
     Failed(Failure),
 }

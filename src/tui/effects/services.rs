@@ -1,7 +1,7 @@
 //! Calls to the services: requests, streams, health checks and exports.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -399,27 +399,29 @@ async fn export(
     events: mpsc::Sender<Event>,
 ) {
     let what = format!("export to {}", path.display());
-    let written = match service {
-        None => Err(absent(&what)),
-        Some(service) => write(&service, &query, &path, &what, &events).await,
-    };
-    let news = match written {
-        Ok(progress) => ExportNews::Done { progress, path },
-        Err(failure) => ExportNews::Failed(failure),
+    let news = match DownloadFile::create(&expand_home(&path)).await {
+        Ok(file) => match write(service, &query, file, &what, &events).await {
+            Ok(progress) => ExportNews::Done { progress, path },
+            Err(failure) => ExportNews::Failed(failure),
+        },
+        Err(error) => {
+            let failure = unwritten(&what, &error);
+            ExportNews::NotCreated { dataset: query.dataset, failure }
+        }
     };
     events.send(DataEvent::Export(news).into()).await.ok();
 }
 
 async fn write(
-    service: &Datasets,
+    service: Option<Datasets>,
     query: &DownloadQuery,
-    path: &Path,
+    mut file: DownloadFile,
     what: &str,
     events: &mpsc::Sender<Event>,
 ) -> Outcome<ExportSize> {
+    let service = service.ok_or_else(|| absent(what))?;
     let refused = |error: ClientError| failure(what, &error);
     let unwritten = |error: io::Error| unwritten(what, &error);
-    let mut file = DownloadFile::create(&expand_home(path)).await.map_err(unwritten)?;
     let mut download = service.download(query).await.map_err(refused)?;
     let mut counter = RowCounter::new(query.output);
     let mut progress = ExportSize { total_rows: download.n_rows(), ..ExportSize::default() };

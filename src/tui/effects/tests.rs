@@ -1,12 +1,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::dataset::DatasetId;
+use model::row::BucketExtras;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use super::*;
-use crate::event::{DataEvent, DatasetSearch, RunOrder, Timer};
+use crate::event::{DataEvent, DatasetSearch, DownloadQuery, ExportNews, RunOrder, Timer};
 use crate::local::{LocalError, NodeOptions, Packed, Usage};
 use crate::state::runs::Input;
 use crate::state::services::HeadId;
@@ -193,6 +195,27 @@ async fn all_pages_of_datasets_are_read_and_filtered_by_the_pattern() {
         let names: Vec<&str> = page.datasets.iter().map(|it| it.name.as_str()).collect();
         assert_eq!((names.as_slice(), page.has_more), (want, false));
         rig.runner.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn failed_export_reports_whether_its_file_could_be_created() {
+    let (mut rig, listener, _) = connected().await;
+    drop(listener);
+    for (path, is_created) in [("/dev/null/cpu.csv", false), ("/dev/null", true)] {
+        let query = DownloadQuery {
+            dataset: DatasetId::new(1).unwrap(),
+            resolution: Resolution::Raw,
+            start: None,
+            end: None,
+            output: "csv",
+            columns: Vec::new(),
+            extras: BucketExtras::default(),
+        };
+        rig.runner.perform(Effect::Export { query, path: path.into() });
+        let Event::Data(DataEvent::Export(news)) = rig.next().await else { panic!("an export") };
+        assert_eq!(matches!(news, ExportNews::Failed(_)), is_created, "{news:?}");
+        assert_eq!(matches!(news, ExportNews::NotCreated { .. }), !is_created, "{news:?}");
     }
 }
 

@@ -304,7 +304,7 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
             };
             state.notify(format!("tag {tag} {how}"), String::new());
         }
-        DataEvent::Export(ExportNews::Failed(failure))
+        DataEvent::Export(ExportNews::Failed(failure) | ExportNews::NotCreated { failure, .. })
         | DataEvent::Acquired { result: Err(failure), .. } => state.notify_failure(failure),
         DataEvent::Stream { dataset, news: StreamEvent::Lost { .. } }
             if state.data.deleted == Some(*dataset) =>

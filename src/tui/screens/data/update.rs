@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::dataset::{DatasetId, PUBLIC_TAG};
 use model::timestamp::Timestamp;
 
-use crate::event::{DataEvent, Effect, ExportNews, ExportSize, StreamEvent, Target, Timer};
+use crate::event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer};
 use crate::keymap::Action;
 use crate::screens::data::state::forecast::Forecast;
 use crate::screens::data::state::live::{Status, is_gone};
@@ -165,10 +165,13 @@ impl State {
                 self.export.progress = Some(progress);
             }
             DataEvent::Export(news) => {
-                let progress = self.export.progress.take();
-                let is_begun = progress.is_some_and(|size| size != ExportSize::default());
+                self.export.progress = None;
                 // If the file cannot be created, another path is entered.
-                if matches!(news, ExportNews::Failed(_)) && !is_begun && !self.is_edited() {
+                if let ExportNews::NotCreated { dataset, .. } = news
+                    && Some(dataset) == self.selected
+                    && self.is_shown
+                    && !self.is_edited()
+                {
                     self.export.path.edit();
                     self.pane = Pane::Chart;
                 }

@@ -540,20 +540,27 @@ fn public_tag_is_acquired_and_the_list_read_again() {
 }
 
 #[test]
-fn export_that_cannot_begin_asks_for_another_path() {
+fn export_whose_file_cannot_be_created_asks_for_another_path() {
     let mut state = charted(vec![row(9, 2.0), row(1, 1.0)]);
     state.act(Action::Export, at(0));
     state.export.path.set("/missing/cpu.csv");
     effects_of(&mut state, State::confirm_input);
-    let failed = || ExportNews::Failed(Failure::new("export", "no such file", ""));
-    state.on(DataEvent::Export(failed()), at(1));
+    let failed = |number| {
+        let failure = Failure::new("export", "no such file", "");
+        DataEvent::Export(ExportNews::NotCreated { dataset: id(number), failure })
+    };
+    state.on(failed(1), at(1));
     assert!(state.export.path.is_edited());
     assert_eq!(state.export.path.value(), "/missing/cpu.csv");
     effects_of(&mut state, State::confirm_input);
-    let progress = ExportSize { rows: 1, total_rows: Some(2), bytes: 20 };
-    state.on(DataEvent::Export(ExportNews::Written(progress)), at(2));
-    state.on(DataEvent::Export(failed()), at(3));
-    assert!(!state.is_edited(), "rows were written");
+    state.on(failed(2), at(2));
+    assert!(!state.is_edited(), "another dataset is selected now");
+    let refused = ExportNews::Failed(Failure::new("export", "status 403", ""));
+    state.on(DataEvent::Export(refused), at(3));
+    assert!(!state.is_edited(), "another path does not help");
+    state.is_shown = false;
+    state.on(failed(1), at(4));
+    assert!(!state.is_edited(), "another screen is shown now");
 }
 
 #[test]
