@@ -166,9 +166,13 @@ fn in_view(state: &mut State, action: Action) {
         Screen::Data if action == Action::Compare => compare(state),
         Screen::Data if action == Action::Forecasts => data::update::forecast::cycle(state),
         Screen::Data => state.data.act(action, now),
-        Screen::Inference if action == Action::Resistant && !state.inference.has_resistant() => {
+        Screen::Inference
+            if action == Action::Resistant
+                && !state.inference.is_resistant
+                && !state.inference.has_resistant() =>
+        {
             let text = "this topic has no values without outliers".to_owned();
-            state.notify_refused(text, "only topics with a single label have them");
+            state.notify_refused(text, "only regression topics with a single label have them");
         }
         Screen::Inference => {
             state.inference.act(action, now);

@@ -143,7 +143,9 @@ impl State {
 
     /// Returns true if the service can have values of the topic without outliers.
     pub(crate) fn has_resistant(&self) -> bool {
-        self.labels().len() <= 1
+        self.topic().is_none_or(|topic| {
+            topic.labels.len() == 1 && topic.topic_type == "TOPIC_TYPE_REGRESSION"
+        })
     }
 
     /// Returns true if the losses of actors are means of base-10 logarithms.

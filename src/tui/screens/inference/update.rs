@@ -228,6 +228,7 @@ impl State {
 
     fn load_latest(&mut self) {
         let Some(topic) = self.selected else { return };
+        self.is_resistant &= self.has_resistant();
         self.latest.begin();
         self.effects.push(Effect::LoadLatest { topic, is_resistant: self.is_resistant });
         self.load_accompanying(topic);
@@ -324,7 +325,6 @@ impl State {
         self.actor = None;
         self.confidence = None;
         self.leaderboard = None;
-        self.is_resistant &= self.has_resistant();
         self.load_latest();
         let past = topic.map(|topic| Effect::LoadPastActors { topic, limit: state::VALUES_MAX });
         self.effects.extend(past);

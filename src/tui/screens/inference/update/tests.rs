@@ -391,11 +391,19 @@ fn chain_height_advances_between_responses() {
 }
 
 #[test]
-fn topic_with_labels_is_read_with_outliers() {
-    let mut state = opened();
-    act(&mut state, Action::Resistant, 1);
+fn topic_without_resistant_values_is_read_with_outliers() {
     let labels = vec!["down".to_owned(), "up".to_owned()];
     let direction = TopicSummary { labels, ..summary(2, Some(90)) };
-    take(&mut state, list(vec![summary(1, Some(90)), direction]), 2);
-    assert_eq!(act(&mut state, Action::NextTopic, 3)[0], load_latest(2));
+    let topic_type = "TOPIC_TYPE_CLASSIFICATION".to_owned();
+    let up = TopicSummary { topic_type, ..summary(2, Some(90)) };
+    for topic in [direction, up] {
+        let mut state = opened();
+        act(&mut state, Action::Resistant, 1);
+        take(&mut state, list(vec![summary(1, Some(90)), topic.clone()]), 2);
+        assert_eq!(act(&mut state, Action::NextTopic, 3)[0], load_latest(2));
+        let mut state = opened();
+        act(&mut state, Action::Resistant, 1);
+        let changed = TopicSummary { topic_id: 1, last_nonce: Some(91), ..topic };
+        assert!(take(&mut state, list(vec![changed]), 2).contains(&load_latest(1)));
+    }
 }
