@@ -57,6 +57,7 @@ impl State {
         for dataset in replaced {
             self.forget_values(dataset);
             self.known_columns.remove(&dataset);
+            self.chosen_columns.remove(&dataset);
             if Some(dataset) == self.selected {
                 self.select(dataset, now);
             }

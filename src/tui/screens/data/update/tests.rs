@@ -569,9 +569,11 @@ fn values_of_a_dataset_are_dropped_if_its_id_belongs_to_another_one() {
     let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
     answered(&mut state, &asked, Rows::Raw(vec![row(2, 8.0)]));
     assert!(state.sparkline(id(2)).is_some());
+    state.chosen_columns.insert(id(1), "load".to_owned());
     let again = |number, name| harness::dataset(number, name, at(3));
     let asked = found(&mut state, &[again(1, "cpu"), again(2, "gold")]);
     assert!(state.sparkline(id(2)).is_none());
     assert_eq!(rows_query(&asked).dataset, id(1));
     assert_eq!(closes(&state), Vec::<f64>::new());
+    assert_eq!(state.chosen_columns.get(&id(1)), None);
 }
