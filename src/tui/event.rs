@@ -165,7 +165,8 @@ pub(crate) enum AlertEvent {
     Failed(Failure),
 }
 
-/// A check that the action of a form for datasets or topics is possible.
+/// A check whether an action on datasets or topics is possible. It runs while the form of the action is
+/// open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Preparation {
     /// Action that opens the form.

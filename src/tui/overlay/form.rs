@@ -82,27 +82,26 @@ pub(crate) fn begin(state: &mut State, action: Action) -> bool {
     true
 }
 
-/// Handles the result of the check that `preparation` requested, unless its form was closed. A failure
-/// is shown in the form.
+/// Handles the result of the check that `preparation` requested, unless its form was closed. A form that
+/// waits for settings is replaced, or closed if its dataset or topic is no longer selected. A failure is
+/// shown in the form, unless the form was submitted.
 pub(crate) fn on_prepared(state: &mut State, preparation: Preparation, result: Outcome<Prepared>) {
     let is_selected = preparation.dataset.is_none_or(|it| state.data.selected == Some(it))
         && preparation.topic.is_none_or(|it| state.inference.selected == Some(it));
-    let form_of = |prepared| form_of(state, preparation.action, prepared).filter(|_| is_selected);
-    let ready = result.map(form_of);
-    let is_waiting = |form: &Form| form.preparation == Some(preparation);
-    let open = state.overlays.iter_mut().find_map(|overlay| match overlay {
-        Overlay::Form(form) if is_waiting(form) => Some(form),
+    let prepared =
+        result.map(|settings| form_of(state, preparation.action, settings).filter(|_| is_selected));
+    let open = state.overlays.iter_mut().enumerate().find_map(|(idx, overlay)| match overlay {
+        Overlay::Form(form) if form.preparation == Some(preparation) => Some((idx, form)),
         _ => None,
     });
-    let Some(form) = open else { return };
-    let is_empty = form.purpose == Purpose::Wait;
-    match ready {
-        Err(failure) if is_empty || !form.is_sent() => form.step = Step::Failed(failure),
-        Ok(Some(ready)) if is_empty => **form = ready,
-        Ok(None) => {
-            state.overlays.retain(|it| !matches!(it, Overlay::Form(form) if is_waiting(form)));
-        }
-        _ => {}
+    let Some((idx, form)) = open else { return };
+    let is_waiting = form.purpose == Purpose::Wait;
+    match prepared {
+        Ok(Some(ready)) if is_waiting => **form = ready,
+        Ok(None) if is_waiting => drop(state.overlays.remove(idx)),
+        Ok(_) => form.preparation = None,
+        Err(failure) if is_waiting || !form.is_sent() => form.step = Step::Failed(failure),
+        Err(_) => {}
     }
 }
 

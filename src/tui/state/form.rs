@@ -32,7 +32,7 @@ pub(crate) struct Form {
     /// True after an attempt to submit the form. From then on, problems of fields are shown.
     pub(crate) is_tried: bool,
     pub(crate) step: Step,
-    /// Check of the action of the form whose result is pending, or has failed.
+    /// Pending or failed check of the form's action. `None` if there was no check, or it succeeded.
     pub(crate) preparation: Option<Preparation>,
 }
 
