@@ -70,8 +70,8 @@ impl Frame<'_> {
         header::away(service, self.state).map(|text| Span::styled(text, self.theme.down))
     }
 
-    /// Returns `stream`, the description of the service's stream, unless the service is connected but
-    /// does not respond, or rejects the API key.
+    /// Returns `stream`, the description of the service's stream. If the service is connected but does
+    /// not respond, or if it rejects the API key, returns that problem instead.
     pub(crate) fn silent_or(&self, service: Service, stream: String) -> Span<'static> {
         let trouble = match self.state.services.health(service) {
             Health::Silent => self.away(service),
