@@ -30,7 +30,7 @@ web::metrics! {
     COMMIT = histogram("commit_seconds", &[], COMMIT_SECONDS);
     /// Number of streams that clients have open.
     STREAMS = gauge("streams_open", &[]);
-    /// Bulk downloads that are reading rows. Downloads of finished files are not counted.
+    /// Bulk downloads that read rows. Those that send a finished temporary file are not counted.
     DOWNLOADS = gauge("downloads_under_way", &[]);
     /// Size of the store's file (`data`) and its write-ahead log (`log`) in bytes.
     STORE_BYTES = gauge("store_bytes", &["file"]);
