@@ -40,7 +40,7 @@ pub(crate) enum DatasetsCommand {
     Columns(catalog::ColumnsCommand),
     /// Show or change the retention of a dataset: the maximum age and size of its rows
     Retention(catalog::RetentionCommand),
-    /// List tags, acquire a tag, or change the tags of a dataset
+    /// List tags, acquire or give up a tag, or change the tags of a dataset
     Tags(catalog::TagsCommand),
     /// Import rows of files into a dataset, which is created if necessary
     Import(import::ImportCommand),

@@ -274,6 +274,16 @@ impl Datasets {
         }
     }
 
+    /// Gives up the tags of this name that the key holds.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key holds no such tag.
+    pub async fn release_tag(&self, tag: &str) -> Result<(), ClientError> {
+        let body = TagName { tag_name: tag.to_owned() };
+        let call = self.transport.post(paths::TAGS_RELEASE).body(&body);
+        call.json::<MessageBody>("a message").await.map(drop)
+    }
+
     /// Creates a dataset that the key owns.
     ///
     /// # Errors

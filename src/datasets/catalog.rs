@@ -307,28 +307,30 @@ impl Datasets {
         Ok(self.store.change_tag(change).await?)
     }
 
-    /// Revokes a tag of `key` from `other`. If both are the same key, gives up all private tags of this
-    /// name that it holds, since owners grant tags without the holder's consent. If `other` loses access
-    /// to a dataset, its streams of the dataset are closed.
+    /// Revokes a tag of `key` from `other`. If `other` loses access to a dataset, its streams of the
+    /// dataset are closed.
     ///
     /// # Errors
-    /// The same as for [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if another key does not
-    /// hold the tag.
+    /// The same as for [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if `other` does not hold
+    /// the tag.
     pub(crate) async fn take_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<()> {
-        let tag = tag.to_owned();
-        let is_own = key == other && tag != PUBLIC_TAG;
-        let change = if is_own {
-            TagChange::Leave { tag, key }
-        } else {
-            self.check_owns_tag(key, &tag).await?;
-            TagChange::Take { owner: key, tag, key: other }
-        };
+        self.check_owns_tag(key, tag).await?;
+        let change = TagChange::Take { owner: key, tag: tag.to_owned(), key: other };
         let held_it = self.store.change_tag(change).await?;
         self.hub.recheck_access_of(other);
-        if held_it {
-            return Ok(());
-        }
-        Err(if is_own { OperationError::TAG_UNKNOWN } else { OperationError::KEY_UNKNOWN })
+        if held_it { Ok(()) } else { Err(OperationError::KEY_UNKNOWN) }
+    }
+
+    /// Gives up the tags of this name that `key` holds, since owners grant tags without the holder's
+    /// consent. The key's streams of datasets that it can no longer read are closed.
+    ///
+    /// # Errors
+    /// [`OperationError::TAG_UNKNOWN`] if the key holds no tag of this name.
+    pub(crate) async fn release_tag(&self, key: KeyId, tag: &str) -> Result<()> {
+        let change = TagChange::Release { tag: tag.to_owned(), key };
+        let held_it = self.store.change_tag(change).await?;
+        self.hub.recheck_access_of(key);
+        if held_it { Ok(()) } else { Err(OperationError::TAG_UNKNOWN) }
     }
 
     /// Checks that `key` owns a tag of this name.

@@ -300,6 +300,7 @@ fn keyed_api() -> OpenApiRouter<App> {
     let inserts = DefaultBodyLimit::max(BODY_BYTES_MAX);
     OpenApiRouter::new()
         .routes(routes!(tags::acquire))
+        .routes(routes!(tags::release))
         .routes(routes!(tags::list))
         .routes(routes!(tags::list_holders, tags::give))
         .routes(routes!(tags::take))

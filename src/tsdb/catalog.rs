@@ -268,8 +268,8 @@ pub enum TagChange {
         /// Key from which the tag is revoked.
         key: KeyId,
     },
-    /// Gives up all private tags of a name that a key holds, of whatever owner.
-    Leave {
+    /// Revokes all tags of a name from a key.
+    Release {
         /// Name of the tags.
         tag: String,
         /// Key that holds the tags.

@@ -13,6 +13,8 @@ use utoipa::ToSchema;
 pub mod paths {
     /// Acquires a tag.
     pub const TAGS_ACQUIRE: &str = "/api/tags/acquire/";
+    /// Gives up tags.
+    pub const TAGS_RELEASE: &str = "/api/tags/release/";
     /// Lists all tags.
     pub const TAGS: &str = "/api/tags/";
     /// Lists the keys that hold a tag, which the caller must own. A `POST` grants the tag to a key.

@@ -151,6 +151,7 @@ fn commands(home: &Home) -> Vec<Vec<String>> {
         "datasets tags 1 --add x",
         "datasets tags 1 --remove x",
         "datasets tags --acquire x",
+        "datasets tags --release x",
         "datasets import ROWS",
         "datasets import ROWS --dry-run",
         "datasets export 1 -o out.csv",

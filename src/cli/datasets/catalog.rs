@@ -447,6 +447,9 @@ pub(crate) struct TagsCommand {
     /// Acquire this tag for the key, such as `public`
     #[arg(long, value_name = "TAG", conflicts_with = "dataset")]
     acquire: Option<String>,
+    /// Give up this tag, which the key acquired or the owner of the tag granted
+    #[arg(long, value_name = "TAG", conflicts_with_all = ["dataset", "acquire"])]
+    release: Option<String>,
     /// Print each tag as a line of JSON, as in the service's response
     #[arg(long)]
     json: bool,
@@ -454,7 +457,7 @@ pub(crate) struct TagsCommand {
     connection: DatasetServiceFlags,
 }
 
-/// Prints tags, acquires a tag for the key, or changes the tags of a dataset.
+/// Prints tags, acquires or gives up a tag of the key, or changes the tags of a dataset.
 ///
 /// # Errors
 /// If a request fails.
@@ -466,6 +469,12 @@ pub(super) async fn tags(command: TagsCommand) -> anyhow::Result<()> {
             Acquired::Now => tell(&format!("the key now holds tag {tag}")),
             Acquired::Already => tell(&format!("the key already held tag {tag}")),
         }
+        return Ok(());
+    }
+    if let Some(tag) = command.release {
+        let released = service.release_tag(&tag).await;
+        released.with_context(|| format!("cannot give up tag {tag}"))?;
+        tell(&format!("the key no longer holds tag {tag}"));
         return Ok(());
     }
     let tags = match &command.dataset {

@@ -29,6 +29,20 @@ pub(super) async fn acquire(
     Ok(Json(MessageBody { message: "Tag acquired successfully".to_owned() }))
 }
 
+/// Gives up the tags of this name that the key holds: the public tag, or private tags that their owners
+/// granted.
+#[utoipa::path(post, path = paths::TAGS_RELEASE, operation_id = "release_tag", tag = "datasets",
+    request_body = TagName,
+    responses((status = 200, description = "The key no longer holds the tags", body = MessageBody)))]
+pub(super) async fn release(
+    Caller { app, key }: Caller,
+    request: Request,
+) -> Result<Json<MessageBody>> {
+    let TagName { tag_name } = web::extract::json(request).await?;
+    app.datasets.release_tag(key, &tag_name).await?;
+    Ok(Json(MessageBody { message: "Tag released successfully".to_owned() }))
+}
+
 /// Lists the tags known to the key: public tags, which any key can acquire, its own, and those it
 /// holds.
 #[utoipa::path(get, path = paths::TAGS, operation_id = "list_tags", tag = "datasets",
@@ -125,7 +139,7 @@ pub(super) async fn give(
     Ok(added_response(is_new, ["Tag given successfully", "Tag was already held"]))
 }
 
-/// Revokes a tag owned by the key from another key, or gives up a tag that the key holds itself.
+/// Revokes a tag owned by the key from another key.
 #[utoipa::path(delete, path = paths::TAG_HOLDER, operation_id = "take_tag", tag = "producing",
     params(NamedTag,
         ("key" = i64, Path, description = "The key's number, which is not secret.")),

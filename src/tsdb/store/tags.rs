@@ -55,14 +55,16 @@ pub(super) async fn change<S: Session>(s: &mut S, change: TagChange) -> Result<b
                  AND tag = (SELECT id FROM datasets.tags WHERE name = ?2 AND owner = ?3)";
             s.run(sql, &[&key.get(), &sought(tag), &owner.get()]).await?
         }
-        TagChange::Leave { tag, key } => {
-            let sql = "DELETE FROM datasets.key_tags WHERE key = ?1 AND tag IN
-                 (SELECT id FROM datasets.tags WHERE name = ?2 AND owner IS NOT NULL)";
+        TagChange::Release { tag, key } => {
+            let sql = "DELETE FROM datasets.key_tags WHERE key = ?1
+                 AND tag IN (SELECT id FROM datasets.tags WHERE name = ?2)";
             s.run(sql, &[&key.get(), &sought(tag)]).await?
         }
     };
-    let is_withdrawal =
-        matches!(change, TagChange::Detach(..) | TagChange::Take { .. } | TagChange::Leave { .. });
+    let is_withdrawal = matches!(
+        change,
+        TagChange::Detach(..) | TagChange::Take { .. } | TagChange::Release { .. }
+    );
     if n_changed > 0 && is_withdrawal {
         s.count_withdrawal().await?;
     }

@@ -5,13 +5,15 @@ use super::*;
 const ACQUIRE: &str = "/api/tags/acquire/";
 
 #[tokio::test]
-async fn public_tag_can_be_acquired_only_once() {
+async fn public_tag_can_be_acquired_once_and_again_after_its_release() {
     let service = Service::start().await;
     let tag = json!({"tag_name": "public"});
     let done = json!({"message": "Tag acquired successfully"});
     assert_eq!(service.post(&service.reader, ACQUIRE, &tag).await, (200, done));
     let held = refusal("tag already acquired: conflict");
     assert_eq!(service.post(&service.reader, ACQUIRE, &tag).await, (409, held));
+    assert_eq!(service.post(&service.reader, "/api/tags/release/", &tag).await.0, 200);
+    assert_eq!(service.post(&service.reader, ACQUIRE, &tag).await.0, 200);
 }
 
 #[tokio::test]
@@ -111,12 +113,18 @@ async fn owner_of_a_tag_can_grant_and_revoke_it() {
 #[tokio::test]
 async fn holder_can_give_up_a_tag_that_was_granted_without_consent() {
     let service = with_members().await;
-    let own = format!("{PATH}2/");
-    assert_eq!(service.delete(&service.reader, &own).await, (404, refusal("tag not found")));
+    let release = async |tag: &str| {
+        service.post(&service.reader, "/api/tags/release/", &json!({"tag_name": tag})).await
+    };
+    assert_eq!(release("members").await, (404, refusal("tag not found")));
     assert_eq!(service.post(&service.owner, PATH, &json!({"key": 2})).await.0, 201);
     assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200);
-    assert_eq!(service.delete(&service.reader, &own).await.0, 200);
+    let own = format!("{PATH}2/");
+    let refused = service.delete(&service.reader, &own).await;
+    assert_eq!(refused, (404, refusal("tag not found")), "only the owner revokes a tag");
+    assert_eq!(release("members").await, (200, json!({"message": "Tag released successfully"})));
     assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 404);
+    assert_eq!(service.delete(&service.owner, &own).await, (404, refusal("key not found")));
 }
 
 #[tokio::test]
