@@ -184,6 +184,20 @@ fn dataset_is_deleted_only_after_its_name_was_typed() {
 }
 
 #[test]
+fn submitted_form_remains_open_if_its_dataset_is_left() {
+    let mut screen = data_screen((80, 24));
+    let effects = screen.effects_of("D");
+    let [Effect::Prepare(preparation)] = effects.as_slice() else { panic!("{effects:?}") };
+    fill(&mut screen, &["prices"]);
+    let change = submitted(&mut screen);
+    screen.state.data.selected = Some(id(2));
+    screen.take(Event::Prepared(*preparation, Ok(Prepared::default())));
+    assert_eq!(screen.state.overlays.len(), 1, "the response is shown in the form");
+    screen.take(Event::Changed(change, Err(Failure::new("delete", "no space", ""))));
+    screen.shows(&["✗ failed to delete: no space"]);
+}
+
+#[test]
 fn text_typed_before_the_service_responds_runs_no_command() {
     for (key, typed) in [("a", "Dep"), ("D", "Dep"), ("I", "Dep"), ("E", "")] {
         let mut screen = data_screen((80, 24));
