@@ -364,7 +364,7 @@ def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
             if error.status == 404:
                 return None
             raise
-    # Services without `dataset_name` search, and list exact matches first.
+    # Services that ignore `dataset_name` search, and list exact matches first.
     page = client.datasets.get_json("/datasets/", {"dataset_name": name, "search": name, "limit": 100})
     found: list[dict[str, Any]] = [dataset for dataset in page["results"] if dataset["name"] == name]
     if len(found) > 1:

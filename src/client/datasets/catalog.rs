@@ -27,7 +27,7 @@ impl Datasets {
     /// [`ClientError::Refused`] with status 409 and the ids if the name is ambiguous. Otherwise the same as
     /// [`Self::list`].
     pub async fn find_by_name(&self, name: &str) -> Result<Option<Dataset>, ClientError> {
-        // Services without `dataset_name` search, and list exact matches first.
+        // Services that ignore `dataset_name` search, and list exact matches first.
         let query = [("dataset_name", name), ("search", name), ("limit", NAMED_DATASETS)];
         let mut named =
             datasets_page(self.transport.get(paths::DATASETS).query(&query)).await?.datasets;
