@@ -1,16 +1,16 @@
 //! `triptych datasets copy`: copies datasets from one store to another. Each store can be a SQLite file
 //! or a PostgreSQL database.
 
-use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, bail};
 use clap::Args;
 use model::count::{counted, counted_short};
-use model::dataset::Dataset;
+use model::dataset::{Dataset, DatasetId};
 use model::escape::escape_line;
 use stack::data_dir::DataDir;
 use transfer::event::{Reporter as _, Work};
@@ -18,6 +18,7 @@ use tsdb::admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCo
 use tsdb::admin::remove_log;
 use tsdb::archive::objects::{ArchiveUrl, Objects};
 use tsdb::archive::{ArchiveOptions, ArchivedStore};
+use tsdb::catalog::DatasetRef;
 use tsdb::store::engine::Engine;
 use tsdb::store::postgres::PostgresStore;
 use tsdb::store::sqlite::SqliteStore;
@@ -81,6 +82,28 @@ fn open_source(place: &StorePlace, archive: Option<&ArchiveUrl>) -> anyhow::Resu
     }
 }
 
+/// Returns the ids of the datasets with a number or name in `chosen`. Blocks.
+fn find_chosen(
+    source: &dyn Store,
+    from: &StorePlace,
+    chosen: &[String],
+) -> anyhow::Result<BTreeSet<DatasetId>> {
+    let (mut found, mut missing, mut after) = (BTreeSet::new(), chosen.to_vec(), None);
+    while let Some(id) = source.next_dataset(after)? {
+        after = Some(id);
+        let Some(sight) = source.sight(None, &DatasetRef::Id(id))? else { continue };
+        let is_named = |name: &String| *name == sight.dataset.name || *name == id.to_string();
+        if chosen.iter().any(is_named) {
+            found.insert(id);
+            missing.retain(|name| !is_named(name));
+        }
+    }
+    if !missing.is_empty() {
+        bail!("no dataset in {from} has number or name {}", missing.join(" or "));
+    }
+    Ok(found)
+}
+
 /// Copies the chosen datasets, or all datasets if none are chosen, and prints a line for each. Blocks.
 fn copy_all(
     source: &dyn Store,
@@ -89,13 +112,10 @@ fn copy_all(
     chosen: &[String],
     must_stop: &AtomicBool,
 ) -> anyhow::Result<()> {
+    let found = if chosen.is_empty() { None } else { Some(find_chosen(source, from, chosen)?) };
+    let is_chosen =
+        |dataset: &Dataset| found.as_ref().is_none_or(|found| found.contains(&dataset.id));
     let target = open(to).with_context(|| format!("cannot open {to}"))?;
-    let missing = RefCell::new(chosen.to_vec());
-    let is_chosen = |dataset: &Dataset| {
-        let is_named = |name: &String| *name == dataset.name || *name == dataset.id.to_string();
-        missing.borrow_mut().retain(|name| !is_named(name));
-        chosen.is_empty() || chosen.iter().any(is_named)
-    };
     let mut drawing = CopyDrawing { work: None, is_comparing: false, name: String::new() };
     let mut printed = Ok(());
     let copied = copy::copy(source, &*target, &is_chosen, &mut |progress| {
@@ -124,11 +144,6 @@ fn copy_all(
         anyhow::Error::new(error).context(format!("cannot copy dataset {id} ({name}) to {to}"))
     };
     let mut failed: Vec<anyhow::Error> = failed.into_iter().map(fail).collect();
-    let missing = missing.into_inner();
-    if !missing.is_empty() {
-        let names = missing.join(" or ");
-        failed.push(anyhow!("no dataset in {from} has number or name {names}"));
-    }
     let last = failed.pop();
     failed.iter().for_each(report_error);
     if n_copied > 0 || last.is_none() {
@@ -182,5 +197,23 @@ impl CopyDrawing {
         self.work = None;
         self.work =
             Some(ProgressReporter::single().begin(format!("{doing} {}", self.name), n_rows));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::tempdir;
+
+    use super::*;
+
+    #[test]
+    fn unknown_dataset_is_reported_before_the_target_is_created() {
+        let folder = tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| StorePlace::Path(folder.path().join(name)));
+        let source = open(&from).unwrap();
+        let chosen = ["absent".to_owned()];
+        let error = copy_all(&*source, &from, &to, &chosen, &AtomicBool::new(false)).unwrap_err();
+        assert!(error.to_string().ends_with("has number or name absent"), "{error}");
+        assert!(!folder.path().join("to").exists());
     }
 }
