@@ -6,7 +6,6 @@ use std::borrow::Cow;
 
 use model::block::{Block, Rows, Series};
 use model::dataset::{Column, DatasetId, Dtype};
-use model::row::Bucket;
 use model::timestamp::Timestamp;
 
 use super::{Field, Output, Writer, arrow, parquet};
