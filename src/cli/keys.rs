@@ -44,8 +44,8 @@ pub(crate) enum KeysCommand {
     Create {
         /// Purpose of the key
         name: String,
-        /// Account of the key [default: none, an operator's key, which also creates topics and reads
-        /// their settings with secrets]
+        /// Account of the key [default: none. The key is then an operator's: it creates topics and
+        /// reads their secrets]
         #[arg(long, value_name = "NAME")]
         account: Option<AccountName>,
         /// Store the key for the commands and services of this user, as `keys store` does, instead
