@@ -1,7 +1,8 @@
 //! Checkpoint of an import, from which the same command resumes.
 //!
 //! A file counts as unchanged if its size and the time of its last change are unchanged. Programs cannot
-//! restore that time, unlike the modification time.
+//! restore that time, unlike the modification time. It also changes with the permissions, the name and the
+//! hard links of a file, which is then read again.
 
 use std::collections::BTreeMap;
 use std::fs;
