@@ -92,13 +92,13 @@ impl Functions {
                     info!(function = %id, %gateway, "fetched a function from a gateway");
                     return Some(checked);
                 }
-                Err(error @ (InstallError::Web(_) | InstallError::Crowded(_))) => {
-                    let reason = chain(&error);
-                    debug!(function = %id, %gateway, reason, "got no function from a gateway");
-                }
                 Err(error) => {
                     let reason = chain(error.source().unwrap_or(&error));
-                    warn!(function = %id, %gateway, reason, "refused what a gateway gave");
+                    if matches!(error, InstallError::Web(_) | InstallError::Crowded(_)) {
+                        debug!(function = %id, %gateway, reason, "got no function from a gateway");
+                    } else {
+                        warn!(function = %id, %gateway, reason, "refused a function from a gateway");
+                    }
                 }
             }
         }
