@@ -187,9 +187,10 @@ impl RemoteKeys {
         let done = timeout(RESPONSE_WITHIN, response).await.unwrap_or_else(late);
         let lost = done.as_ref().err().filter(|it| matches!(it, AccountsError::Unreachable(_)));
         if self.shared.is_lost.swap(lost.is_some(), Ordering::Relaxed) != lost.is_some() {
-            match lost {
-                Some(error) => warn!(cause = chain(error), "API keys cannot be checked"),
-                None => info!("API keys can be checked again"),
+            if let Some(error) = lost {
+                warn!(cause = chain(error), "API keys cannot be checked");
+            } else {
+                info!("API keys can be checked again");
             }
         }
         done

@@ -5,6 +5,7 @@ use std::{env, fs};
 
 use model::block::Series;
 use model::resolution::Resolution;
+use model::row::Bucket;
 use model::timestamp::Timestamp;
 
 use super::*;
