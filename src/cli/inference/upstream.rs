@@ -108,7 +108,7 @@ impl DatasetRows {
         Self { service }
     }
 
-    /// Returns the dataset called `name` that the key owns, or else all datasets called `name`.
+    /// Returns the dataset that `name` means to the key, or all datasets called `name` if it is ambiguous.
     async fn named(&self, name: &str) -> Result<Vec<DatasetId>, Cause> {
         match self.service.find_by_name(name).await {
             // Several datasets have this name.
