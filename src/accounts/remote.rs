@@ -3,17 +3,14 @@
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lru::LruCache;
 use model::key::KeyId;
 use parking_lot::Mutex;
-use task::causes::chain;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
-use tracing::{info, warn};
 use web::metrics::Metrics;
 use web::rate_limit::CALLERS_MAX;
 
@@ -67,8 +64,6 @@ struct RemoteCache {
     lookup: Box<dyn KeyLookup>,
     permits: Semaphore,
     responses: Mutex<LruCache<KeyHash, CachedKey>>,
-    /// True if the latest request to the other service failed.
-    is_lost: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -143,7 +138,6 @@ impl RemoteKeys {
             lookup: Box::new(lookup),
             permits: Semaphore::new(REQUESTS_MAX),
             responses: Mutex::new(LruCache::new(CALLERS_MAX)),
-            is_lost: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -152,11 +146,11 @@ impl RemoteKeys {
         if let Some(cached) = self.get_fresh(&hash) {
             return Ok(cached.key);
         }
-        self.with_timeout(self.look_up(hash)).await
+        with_timeout(self.look_up(hash)).await
     }
 
     async fn knows(&self, id: KeyId) -> Result<bool, AccountsError> {
-        self.with_timeout(async {
+        with_timeout(async {
             let _permit =
                 self.shared.permits.acquire().await.map_err(|_| AccountsError::Stopped)?;
             self.shared.lookup.knows(id).await.map_err(AccountsError::Unreachable)
@@ -177,25 +171,6 @@ impl RemoteKeys {
         Ok(key)
     }
 
-    /// Waits for `response` with a timeout of [`RESPONSE_WITHIN`]. Logs the beginning and the end of an
-    /// outage.
-    async fn with_timeout<T>(
-        &self,
-        response: impl Future<Output = Result<T, AccountsError>>,
-    ) -> Result<T, AccountsError> {
-        let late = |_| Err(AccountsError::Unreachable("response timed out".into()));
-        let done = timeout(RESPONSE_WITHIN, response).await.unwrap_or_else(late);
-        let lost = done.as_ref().err().filter(|it| matches!(it, AccountsError::Unreachable(_)));
-        if self.shared.is_lost.swap(lost.is_some(), Ordering::Relaxed) != lost.is_some() {
-            if let Some(error) = lost {
-                warn!(cause = chain(error), "API keys cannot be checked");
-            } else {
-                info!("API keys can be checked again");
-            }
-        }
-        done
-    }
-
     fn get_fresh(&self, hash: &KeyHash) -> Option<CachedKey> {
         let cached = *self.shared.responses.lock().get(hash)?;
         (cached.given.elapsed() < CACHED_FOR).then_some(cached)
@@ -205,4 +180,12 @@ impl RemoteKeys {
         let responses = self.shared.responses.lock();
         responses.peek(hash).is_some_and(|cached| cached.key.is_some())
     }
+}
+
+/// Waits for `response` with a timeout of [`RESPONSE_WITHIN`].
+async fn with_timeout<T>(
+    response: impl Future<Output = Result<T, AccountsError>>,
+) -> Result<T, AccountsError> {
+    let late = |_| AccountsError::Unreachable("response timed out".into());
+    timeout(RESPONSE_WITHIN, response).await.map_err(late)?
 }

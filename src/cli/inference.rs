@@ -51,6 +51,9 @@ use crate::cli::gate::{GateFlags, StoreFlags};
 use crate::cli::services::{KeyFlag, Services, read_key_file};
 use crate::cli::{output, secret, stop};
 
+/// Number of rows that are passed to a model if neither a flag nor the topic's settings contain a number.
+const N_ROWS: u32 = 120;
+
 /// The subcommands of `inference`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum InferenceCommand {

@@ -7,16 +7,11 @@ use task::causes::chain;
 
 /// Texts in errors of broken connections, with advice for each. The errors are from several crates and
 /// from proxies, and only their texts distinguish the causes.
-const CONNECTION_ADVICE: [(&str, &str); 10] = [
+const CONNECTION_ADVICE: [(&str, &str); 9] = [
     (
         "CaUsedAsEndEntity",
         "the service uses the certificate of an authority: create a server's certificate (openssl req \
          -x509 … -addext basicConstraints=critical,CA:FALSE)",
-    ),
-    (
-        "UnknownIssuer",
-        "to trust a certificate of your own, name its file in SSL_CERT_FILE, and check that the file can be \
-         read",
     ),
     (
         "certificate expired",
@@ -24,7 +19,13 @@ const CONNECTION_ADVICE: [(&str, &str); 10] = [
     ),
     ("certificate not valid yet", "set the clock of this machine"),
     ("certificate not valid for name", "use a name that the certificate of the service lists"),
-    ("invalid peer certificate", "replace the certificate of the service"),
+    // A certificate without a trusted issuer has different causes, such as a trusted issuer of the same
+    // name.
+    (
+        "invalid peer certificate",
+        "to trust a certificate of your own, name its file in SSL_CERT_FILE, and check that the file can be \
+         read",
+    ),
     (
         "corrupt message of type InvalidContentType",
         "perhaps the service is at http://, without TLS",

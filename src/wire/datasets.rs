@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 pub mod paths {
     /// Acquires a tag.
     pub const TAGS_ACQUIRE: &str = "/api/tags/acquire/";
-    /// Gives up tags.
+    /// Gives up the tags of a name that the key holds.
     pub const TAGS_RELEASE: &str = "/api/tags/release/";
     /// Lists all tags.
     pub const TAGS: &str = "/api/tags/";
@@ -353,7 +353,7 @@ pub struct TagBody {
     pub is_public: bool,
 }
 
-/// Body of `POST /api/tags/acquire/` and `POST /api/datasets/{id}/tags/`.
+/// Body of `POST /api/tags/acquire/`, `POST /api/tags/release/` and `POST /api/datasets/{id}/tags/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TagName {
     /// Name of the tag.

@@ -364,16 +364,11 @@ def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
             if error.status == 404:
                 return None
             raise
-    # Services that ignore `dataset_name` search, and list exact matches first.
-    page = client.datasets.get_json("/datasets/", {"dataset_name": name, "search": name, "limit": 100})
+    page = client.datasets.get_json("/datasets/", {"search": name, "limit": 10})
     found: list[dict[str, Any]] = [dataset for dataset in page["results"] if dataset["name"] == name]
     if len(found) > 1:
-        # The service chooses a dataset of a shared name as for reads, or refuses.
-        columns = client.datasets.get_json("/columns/", {"dataset_name": name})["results"]
-        found = [one for one in found if columns and one["id"] == columns[0]["dataset_id"]] or found
-    if len(found) > 1:
-        ids = ", ".join(str(dataset["id"]) for dataset in found)
-        raise TriptychError(f"several datasets are called {name}: pass one of the numbers {ids}")
+        # The service chooses one of them, or refuses to.
+        found = client.datasets.get_json("/datasets/", {"dataset_name": name})["results"]
     return found[0] if found else None
 
 

@@ -129,6 +129,7 @@ def part(frame: Frame, begin: int, end: int, name: str) -> Frame:
         return frame[polars.int_range(begin, end, eager=True)]
     import pyarrow
 
+    # The filter copies the values, also texts, without numpy.
     return frame.slice(begin, end - begin).filter(pyarrow.repeat(True, end - begin))
 
 

@@ -8,7 +8,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 use db::postgres::fault::Rejection;
 use task::causes::chain;
-use tracing::{debug, error};
+use tracing::{error, warn};
 use web::extract::BodyError;
 use web::rate_limit::retry_seconds;
 use wire::error::DatasetsError;
@@ -117,7 +117,7 @@ pub(super) fn refusal(status: StatusCode, reason: &str) -> Response {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         if let Self::Accounts(AccountsError::Unreachable(_)) = &self {
-            debug!(cause = chain(&self), "accounts cannot be reached");
+            warn!(cause = chain(&self), "accounts cannot be reached");
         }
         let mut response = if let Some(rejection) = Rejection::of(&self) {
             error!(cause = chain(&self), "database rejected a request about accounts");

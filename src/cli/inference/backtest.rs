@@ -28,18 +28,15 @@ use task::group::Group;
 use transfer::find::{read_range, read_rows, read_rows_before};
 use wire::inference::network::SubmissionBody;
 
-use super::figure;
 use super::upstream::{DatasetRows, flat};
 use super::work::submission;
+use super::{N_ROWS, figure};
 use crate::cli::datasets::connection::DatasetServiceFlags;
 use crate::cli::output::{self, Column, can_redraw, print_json, redraw, table_of};
 use crate::cli::parse::{parse_start, parse_timestamp};
 
 /// Maximum time that a command can take for one prediction.
 const PREDICT_WITHIN: Duration = Duration::from_secs(30);
-
-/// Number of rows that are passed to a model if the topic's settings do not contain a number.
-pub(super) const N_ROWS: u32 = 120;
 
 /// Flags of `inference backtest`.
 #[derive(Debug, Args)]

@@ -70,7 +70,7 @@ pub(crate) struct WorkCommand {
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Number of latest rows to pass to the program, from 1 to 10000
-    #[arg(long, value_name = "N", default_value_t = super::backtest::N_ROWS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = super::N_ROWS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rows: u32,
     /// Start the program once, and pass it the rows of each epoch; for programs that take long to
     /// load

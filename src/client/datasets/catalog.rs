@@ -27,18 +27,15 @@ impl Datasets {
     /// [`ClientError::Refused`] with status 409 and the ids if the name is ambiguous. Otherwise the same as
     /// [`Self::list`].
     pub async fn find_by_name(&self, name: &str) -> Result<Option<Dataset>, ClientError> {
-        // Services that ignore `dataset_name` search, and list exact matches first.
-        let query = [("dataset_name", name), ("search", name), ("limit", NAMED_DATASETS)];
-        let mut named =
-            datasets_page(self.transport.get(paths::DATASETS).query(&query)).await?.datasets;
-        named.retain(|dataset| dataset.name == name);
+        let list = async |query: &[(&str, &str)]| {
+            let page = datasets_page(self.transport.get(paths::DATASETS).query(query)).await?;
+            let named = page.datasets.into_iter().filter(|dataset| dataset.name == name);
+            Ok::<Vec<Dataset>, ClientError>(named.collect())
+        };
+        let mut named = list(&[("search", name), ("limit", NAMED_DATASETS)]).await?;
         if named.len() > 1 {
-            let ids: Vec<String> = named.iter().map(|dataset| dataset.id.to_string()).collect();
-            let message = format!(
-                "several datasets are called {name}: use one of the ids {}",
-                ids.join(", ")
-            );
-            return Err(ClientError::Refused { status: 409, message });
+            // The service chooses one of them, or refuses to.
+            named = list(&[("dataset_name", name)]).await?;
         }
         Ok(named.pop())
     }

@@ -192,7 +192,7 @@ async fn errors_of_tls_come_with_advice_about_the_address_or_the_certificate() {
         ),
         (early.into(), "set the clock"),
         (not_for_name.into(), "use a name"),
-        (CertificateError::Revoked.into(), "replace the certificate"),
+        (CertificateError::BadSignature.into(), "SSL_CERT_FILE"),
         (
             rustls::Error::General("invalid peer certificate: Other(CaUsedAsEndEntity)".to_owned()),
             "CA:FALSE",

@@ -203,8 +203,8 @@ pub(super) fn listened_on(
 }
 
 /// Listens on the `wanted` addresses. Returns all resulting addresses without the peer id, and the other
-/// events of the swarm in this time, since a peer might already connect. These events are few, since
-/// connections are limited and no topic is subscribed to yet.
+/// events of the swarm in this time, since a peer might already connect. They are few, since the time is
+/// short: [`ADDRESSES_WITHIN`] after the first address.
 pub(super) async fn listen(
     swarm: &mut Swarm<Behaviour>,
     wanted: &[Multiaddr],

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use db::postgres::fault::Rejection;
 use serde_json::json;
 use task::causes::{causes, chain};
-use tracing::{debug, error, warn};
+use tracing::{error, warn};
 use tsdb::catalog::Refusal as NotAllowed;
 use tsdb::store::StoreError;
 use web::auth::NoKey;
@@ -99,7 +99,7 @@ fn public(error: &OperationError) -> Option<Public> {
         OperationError::Accounts(cause) => {
             let is_unreachable = matches!(cause, AccountsError::Unreachable(_));
             if is_unreachable {
-                debug!(causes = causes_of(error), "{error}");
+                warn!(causes = causes_of(error), "{error}");
             } else if !cause.is_busy() && !matches!(cause, AccountsError::Replaced) {
                 return None;
             }
@@ -111,8 +111,8 @@ fn public(error: &OperationError) -> Option<Public> {
 
 /// Returns the status and the text for a failure of the store, or `None` for an internal error.
 fn store_failure(error: &StoreError) -> Option<Public> {
-    // The connections log the beginning and the end of an outage.
     if let StoreError::Locked
+    | StoreError::Unreachable(_)
     | StoreError::Archive { .. }
     | StoreError::NoArchive
     | StoreError::Format { .. } = error
@@ -135,9 +135,9 @@ fn store_failure(error: &StoreError) -> Option<Public> {
         StoreError::Locked => {
             unavailable("the service's file is locked by another process: nothing was stored")
         }
-        StoreError::Replaced => unavailable(
-            "the service's file was removed or replaced: nothing was stored; restart the service",
-        ),
+        StoreError::Replaced => {
+            unavailable("the service's file was removed or replaced: nothing was stored")
+        }
         StoreError::Archive { dataset, month, .. } => unavailable(&format!(
             "archived rows of dataset {dataset} in {month} cannot be read now; newer rows are \
             served"

@@ -300,10 +300,13 @@ impl Runner {
             .first()
             .and_then(|row| Some(Input { at: row.timestamp, value: *row.values.get(column)? }));
         let Some(input) = input else {
-            return Err(StepError::new(format!(
-                "none of the latest {n_read} rows of dataset {name} has column {column}"
-            )));
+            return Err(StepError::new(match n_read {
+                0 => format!("dataset {name} has no rows yet"),
+                n => format!("none of the latest {n} rows of dataset {name} has column {column}"),
+            }));
         };
+        // Other columns can have rows that are ahead of the clock.
+        let newest = newest.map(|newest| newest.min(self.inference.chain().now()));
         if newest.is_some_and(|newest| newest > input.at + *horizon + *horizon) {
             return Err(StepError::new(format!(
                 "latest row of dataset {name} with column {column} is from {}, more than two \

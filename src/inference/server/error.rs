@@ -11,7 +11,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 use db::postgres::fault::Rejection;
 use task::causes::chain;
-use tracing::{debug, error};
+use tracing::{error, warn};
 use uuid::Uuid;
 use web::auth::NoKey;
 use web::extract::BodyError;
@@ -135,9 +135,7 @@ impl ApiError {
     }
 
     fn replaced() -> Self {
-        Self::unavailable(
-            "file of the service was removed or replaced, nothing was stored; restart the service",
-        )
+        Self::unavailable("file of the service was removed or replaced, nothing was stored")
     }
 
     /// Converts an internal error. An unexpected error is logged, and the response does not contain its
@@ -211,8 +209,7 @@ impl From<AccountsError> for ApiError {
     fn from(error: AccountsError) -> Self {
         match error {
             AccountsError::Unreachable(_) if Rejection::of(&error).is_none() => {
-                // The accounts log the outage.
-                debug!(cause = chain(&error), "failed to check an API key");
+                warn!(cause = chain(&error), "failed to check an API key");
                 Self::unavailable("API keys cannot be checked; retry")
             }
             AccountsError::Full => Self::full(),

@@ -111,7 +111,7 @@ pub(super) async fn post(params: Params, request: Request) -> Result<Json<Accept
 /// worker could submit the ground truth itself. Experimental topics allow this.
 ///
 /// Rows can be ahead of the clock, so a submission before the time of this row is checked, too, unless
-/// the worker is trusted. Trusted workers can then submit while the dataset service is unavailable.
+/// the key is an operator's. Operators' workers can then submit while the dataset service is unavailable.
 async fn is_revealed(
     service: &Service,
     holder: Holder,
@@ -123,8 +123,7 @@ async fn is_revealed(
     let Some(dataset) = topic.source.dataset_id.filter(|_| is_checked) else { return Ok(false) };
     let Some(input) = service.inference.input(topic.id, nonce).await? else { return Ok(false) };
     let (due, now) = (input.at + topic.source.horizon, chain.now());
-    let is_trusted = holder.is_operators() || topic.whitelist.is_enabled;
-    if is_trusted && input.at <= now && due > now {
+    if holder.is_operators() && input.at <= now && due > now {
         return Ok(false);
     }
     let failure = format!("dataset {} cannot be read", topic.source.dataset);
