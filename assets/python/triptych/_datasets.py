@@ -368,7 +368,10 @@ def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
     found: list[dict[str, Any]] = [dataset for dataset in page["results"] if dataset["name"] == name]
     if len(found) > 1:
         # The service chooses one of them, or refuses to.
-        found = client.datasets.get_json("/datasets/", {"dataset_name": name})["results"]
+        found = client.datasets.get_json("/datasets/", {"dataset_name": name, "search": name})["results"]
+    if len(found) > 1:
+        ids = ", ".join(str(dataset["id"]) for dataset in found)
+        raise TriptychError(f"several datasets are called {name}: pass one of the numbers {ids}")
     return found[0] if found else None
 
 

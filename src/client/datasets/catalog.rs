@@ -32,10 +32,16 @@ impl Datasets {
             let named = page.datasets.into_iter().filter(|dataset| dataset.name == name);
             Ok::<Vec<Dataset>, ClientError>(named.collect())
         };
-        let mut named = list(&[("search", name), ("limit", NAMED_DATASETS)]).await?;
+        let search = [("search", name), ("limit", NAMED_DATASETS)];
+        let mut named = list(&search).await?;
         if named.len() > 1 {
-            // The service chooses one of them, or refuses to.
-            named = list(&[("dataset_name", name)]).await?;
+            // The service chooses one of them, or refuses to. Other services ignore `dataset_name`.
+            named = list(&[search.as_slice(), &[("dataset_name", name)]].concat()).await?;
+        }
+        if named.len() > 1 {
+            let ids: Vec<String> = named.iter().map(|dataset| dataset.id.to_string()).collect();
+            let message = format!("several datasets are called {name}: {}", ids.join(", "));
+            return Err(ClientError::Refused { status: 409, message });
         }
         Ok(named.pop())
     }

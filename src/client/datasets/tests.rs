@@ -72,21 +72,27 @@ async fn dataset_is_found_by_its_id_before_its_name() {
 #[tokio::test]
 async fn shared_name_is_resolved_or_rejected_by_the_service() {
     let list = |Query(query): Query<BTreeMap<String, String>>| async move {
-        let name = query["dataset_name"].as_str();
+        let name = query["search"].as_str();
+        let is_chosen = query.contains_key("dataset_name");
         let results = match name {
-            "own" => vec![dataset(2, name)],
             "missing" => vec![],
-            // Other services ignore the parameter.
-            "searched" => vec![dataset(1, name), dataset(2, name), dataset(3, "longer")],
-            _ => return (StatusCode::CONFLICT, Json(json!({ "error": "use one of 1, 2" }))),
+            // Older services reject `dataset_name`.
+            "only" if is_chosen => return (StatusCode::BAD_REQUEST, Json(json!({ "error": "" }))),
+            "only" => vec![dataset(4, name), dataset(3, "only one")],
+            "own" if is_chosen => vec![dataset(2, name)],
+            "shared" if is_chosen => {
+                return (StatusCode::CONFLICT, Json(json!({ "error": "use one of 1, 2" })));
+            }
+            _ => vec![dataset(1, name), dataset(2, name), dataset(3, "longer")],
         };
         let body = json!({ "count": 3, "next": null, "previous": null, "results": results });
         (StatusCode::OK, Json(body))
     };
     let (_fake, datasets) = service(Router::new().route(paths::DATASETS, get(list))).await;
     assert_eq!(datasets.find_by_name("own").await.unwrap().unwrap().id, id(2));
+    assert_eq!(datasets.find_by_name("only").await.unwrap().unwrap().id, id(4));
     assert_eq!(datasets.find_by_name("missing").await.unwrap(), None);
-    for (name, ids) in [("shared", "one of 1, 2"), ("searched", "one of the ids 1, 2")] {
+    for (name, ids) in [("shared", "one of 1, 2"), ("ignored", "called ignored: 1, 2")] {
         let refused = datasets.find_by_id_or_name(name).await.unwrap_err();
         assert_eq!(refused.status(), Some(409));
         assert!(refused.to_string().contains(ids), "{refused}");
