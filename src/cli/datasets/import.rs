@@ -127,7 +127,8 @@ struct ColumnFlags {
     #[arg(long, value_name = "MARK")]
     decimal: Option<Decimal>,
     /// Text or number that represents a missing value of a column, such as `?`, `inf` or `-999`, in
-    /// addition to an empty text, null, NaN, NA, N/A, #N/A and None, and a dash among numbers. In CSV the text must be equal
+    /// addition to an empty text, null, NaN, NA, N/A, #N/A and None, and a dash among numbers. In CSV
+    /// the text must be equal
     #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
     nulls: Vec<String>,
     /// Skip this field
