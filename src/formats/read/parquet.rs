@@ -6,6 +6,7 @@
 mod column;
 mod kind;
 mod source;
+mod thrift;
 
 use std::collections::HashSet;
 use std::sync::Arc;

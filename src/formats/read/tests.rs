@@ -316,6 +316,28 @@ fn parquet_file_is_checked_completely_except_for_ignored_columns() {
     assert_eq!(error, "column n: file is damaged");
 }
 
+/// Such footers overflowed the stack, or made the program allocate gigabytes.
+#[test]
+fn parquet_footer_that_declares_more_than_it_has_is_damaged() {
+    // An element of the schema has a repetition, a name and a number of children.
+    let element = |n_children: &[u8]| [&[0x35, 0, 0x18, 1, b'x', 0x15], n_children, &[0]].concat();
+    let schema = |elements: &[u8], n: &[u8]| [&[0x15, 4, 0x19, 0xfc], n, elements, &[0]].concat();
+    let too_many = [0xfe, 0xff, 0xff, 0xff, 0x0f];
+    let deep = [element(&[2]).repeat(1_000), element(&[0])].concat();
+    for footer in [
+        schema(&deep, &[0xe9, 7]),         // 1 000 groups in each other
+        schema(&element(&too_many), &[1]), // 2^31 - 1 children
+        schema(&element(&[0]), &too_many), // 2^31 - 1 elements
+        [&[0x15, 4, 0x39, 0xfc], &too_many[..]].concat(), // 2^31 - 1 row groups
+    ] {
+        let length = u32::try_from(footer.len()).unwrap().to_le_bytes();
+        let whole = [b"PAR1", &footer[..], &length, b"PAR1"].concat();
+        let (_folder, path, options) = file("declared.parquet", &whole);
+        let error = sniff(&path, options, &TimeTexts::default()).unwrap_err();
+        assert_eq!(error.to_string(), "file is damaged");
+    }
+}
+
 /// A damaged file results in an error or in other rows, but never in a panic.
 #[test]
 fn reading_a_damaged_parquet_file_does_not_panic() {

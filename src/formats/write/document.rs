@@ -10,6 +10,9 @@ use model::timestamp::Timestamp;
 
 use super::{Field, Output, Writer, arrow, parquet};
 
+/// Size of buffered rows, in bytes, from which they are written as a batch of fewer rows than usual.
+const BATCH_BYTES: usize = 64 * 1024 * 1024;
+
 /// A file of rows being written.
 #[derive(Debug)]
 pub struct Document {
@@ -177,7 +180,7 @@ impl<F> Batched<F> {
             let until = block.len().min(from + enough - self.waiting.len().min(enough - 1));
             self.waiting.extend_from(block, from..until);
             from = until;
-            if self.waiting.len() >= enough {
+            if self.waiting.len() >= enough || self.waiting.n_bytes() >= BATCH_BYTES {
                 self.rest(&mut write);
             }
         }

@@ -5,7 +5,7 @@
 //! damage.
 
 use std::fs::File;
-use std::io::{Chain, Cursor, Read};
+use std::io::{BufRead as _, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,20 +17,14 @@ use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::Bytes;
 
 use super::damage;
+use super::thrift::{is_sound_footer, page_bytes, varint};
 
 /// Maximum length of a page. Writers create pages of about a megabyte.
 const PAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Maximum length of the footer of a body. It suffices for 1 024 columns in a dozen row groups. Decoding
 /// needs up to thirty times as much memory.
-const FOOTER_BYTES_MAX: u32 = 2 * 1024 * 1024;
-
-/// Maximum length of the first two fields of a page's header: the page's type and its decompressed
-/// length. Each field is a byte that marks it, followed by a number of at most five bytes.
-const HEAD_BYTES: u64 = 12;
-
-/// Byte that marks a field as a 32-bit number with the next field id, in Thrift's compact protocol.
-const NEXT_I32: u8 = 0x15;
+const FOOTER_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Bytes of a file.
 #[derive(Debug)]
@@ -79,18 +73,29 @@ impl ParquetSource {
     /// # Errors
     /// If it is not a Parquet file, is encrypted, or is damaged.
     pub(super) fn read_metadata(&self) -> Result<ParquetMetaData, String> {
-        if let Storage::Memory(bytes) = &self.bytes
-            && self.left_bytes.is_some()
-            && footer_bytes(bytes) > FOOTER_BYTES_MAX
-        {
+        let footer = self.footer();
+        let n_bytes = footer.as_ref().map_or(0, Bytes::len);
+        if self.left_bytes.is_some() && n_bytes > FOOTER_BYTES_MAX {
             let mib_max = FOOTER_BYTES_MAX >> 20;
             return Err(format!("footer exceeds {mib_max} MiB; write fewer columns or groups"));
+        }
+        if footer.is_some_and(|footer| !is_sound_footer(&footer)) {
+            return Err(damage());
         }
         let reader = ParquetMetaDataReader::new();
         catch(|| match &self.bytes {
             Storage::Disk(file) => reader.parse_and_finish(file),
             Storage::Memory(bytes) => reader.parse_and_finish(bytes),
         })
+    }
+
+    /// Returns the encoded metadata at the end of the file. Its length and four letters follow it. `None`
+    /// if the file is too short or its metadata is encrypted.
+    fn footer(&self) -> Option<Bytes> {
+        let begin = Length::len(self).checked_sub(8)?;
+        let end = self.get_bytes(begin, 8).ok()?;
+        let n_bytes = u32::from_le_bytes(*end.strip_suffix(b"PAR1")?.first_chunk()?);
+        self.get_bytes(begin.checked_sub(u64::from(n_bytes))?, n_bytes as usize).ok()
     }
 
     pub(super) fn is_exceeded(&self) -> bool {
@@ -114,9 +119,10 @@ impl ParquetSource {
         Err(format!("compressed with {name}; write it with snappy, zstd or none"))
     }
 
-    /// Counts the page that begins with `head` against the limit.
-    fn count_page(&self, head: &[u8]) -> ParquetResult<()> {
-        let page_bytes = page_bytes(head).ok_or_else(|| ParquetError::General(damage()))?;
+    /// Counts the page that begins with `head` against the limit. The page's header may continue after
+    /// `head` if `is_cut` is true.
+    fn count_page(&self, head: &[u8], is_cut: bool) -> ParquetResult<()> {
+        let page_bytes = page_bytes(head, is_cut).ok_or_else(|| ParquetError::General(damage()))?;
         let has_room = self.left_bytes.as_ref().is_none_or(|left| {
             let take = |left: u64| left.checked_sub(page_bytes);
             left.try_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
@@ -139,18 +145,22 @@ impl Length for ParquetSource {
 }
 
 impl ChunkReader for ParquetSource {
-    type T = Chain<Cursor<Vec<u8>>, Box<dyn Read>>;
+    type T = Box<dyn Read>;
 
     /// The crate only calls this to read the header of a page.
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let mut read: Box<dyn Read> = match &self.bytes {
-            Storage::Disk(file) => Box::new(file.get_read(start)?),
-            Storage::Memory(bytes) => Box::new(bytes.get_read(start)?),
-        };
-        let mut head = Vec::new();
-        read.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
-        self.count_page(&head)?;
-        Ok(Cursor::new(head).chain(read))
+        match &self.bytes {
+            Storage::Disk(file) => {
+                let mut read = file.get_read(start)?;
+                self.count_page(read.fill_buf()?, true)?;
+                Ok(Box::new(read))
+            }
+            Storage::Memory(bytes) => {
+                let read = bytes.get_read(start)?;
+                self.count_page(read.get_ref(), false)?;
+                Ok(Box::new(read))
+            }
+        }
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
@@ -163,39 +173,6 @@ impl ChunkReader for ParquetSource {
             Storage::Memory(bytes) => bytes.get_bytes(start, length),
         }
     }
-}
-
-/// Returns the declared length of a file's footer. The length precedes the last four bytes.
-fn footer_bytes(file: &[u8]) -> u32 {
-    let length = file.len().checked_sub(8).and_then(|at| file.get(at..)?.first_chunk());
-    length.copied().map_or(0, u32::from_le_bytes)
-}
-
-/// Returns the decompressed length of the page that begins with `head`. The length is the second number
-/// of the page header.
-fn page_bytes(head: &[u8]) -> Option<u64> {
-    let mut rest = head;
-    let mut zigzag = 0;
-    for _ in 0..2 {
-        let (mark, after) = rest.split_first()?;
-        rest = after;
-        zigzag = varint(&mut rest).filter(|_| *mark == NEXT_I32)?;
-    }
-    (zigzag & 1 == 0).then_some(zigzag >> 1)
-}
-
-/// Parses a variable-length number with seven bits per byte, lowest bits first.
-fn varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, after) = rest.split_first()?;
-        *rest = after;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 /// Pages of a column. Each page is checked before it is decoded: the number of values that it declares

@@ -130,3 +130,16 @@ fn columnar_rows_are_written_in_batches_of_equal_length() {
     batched.rows(&Rows::Raw(block(0..25)), 10, |lengths, block| lengths.push(block.len()));
     assert_eq!((batched.file, batched.waiting.len()), (vec![10, 10], 5));
 }
+
+#[test]
+fn wide_rows_are_written_in_smaller_batches() {
+    let text: Box<str> = "x".repeat(BATCH_BYTES / 4).into();
+    let mut block = block(0..1);
+    block.columns[2] = Series::String(vec![Some(text)]);
+    let pieces = [(); 9].map(|()| Rows::Raw(block.clone()));
+    let file = render(Output::Parquet, Resolution::Raw, &pieces);
+    let reader = ::parquet::file::metadata::ParquetMetaDataReader::new();
+    let metadata = reader.parse_and_finish(&bytes::Bytes::from(file)).unwrap();
+    let n_rows = metadata.row_groups().iter().map(|group| group.num_rows());
+    assert_eq!(n_rows.collect::<Vec<_>>(), [4, 4, 1]);
+}
