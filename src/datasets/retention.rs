@@ -29,8 +29,8 @@ pub(crate) const KEEP_BYTES: &str = "keep_bytes";
 /// Interval at which old rows are deleted. A limit in days need not be exact to the minute.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
-/// Time for which a leap of the clock must persist before rows are deleted by the new date. Until then,
-/// an operator can notice and correct the leap.
+/// Time after a start, or after a leap of the clock, in which no rows are deleted by the date of the
+/// clock. Until then, an operator can notice and correct a wrong clock.
 const LEAP_HOLD: Duration = Duration::from_hours(1);
 
 /// Number of rows that one transaction deletes, during which other writers wait.
@@ -68,12 +68,7 @@ impl Retention {
 
 /// Deletes old rows at intervals until the future is dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
-    // If the clock is ahead when the service starts, rows would be deleted too early. Therefore the date
-    // begins with the latest change of a dataset, and follows the clock only after [`LEAP_HOLD`].
-    let retained = datasets.read_store(|store| store.retained()).await.unwrap_or_default();
-    let changed = retained.iter().map(|dataset| dataset.updated_at).max();
-    let start = changed.unwrap_or_else(|| clock.now());
-    let mut date = SteadyDate::new(clock, start, LEAP_HOLD);
+    let mut date = date(clock);
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -85,6 +80,13 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
             Err(error) => warn!(error = &error as &dyn Error, "failed to delete old rows"),
         }
     }
+}
+
+/// Returns the date from which the age of rows is counted. At a start, the clock can be ahead, and so can
+/// all dates that were stored since it is. Therefore no row is too old for the first [`LEAP_HOLD`]: the
+/// date begins in 1970.
+fn date(clock: Clock) -> SteadyDate {
+    SteadyDate::new(clock, Timestamp::default(), LEAP_HOLD)
 }
 
 /// Deletes the rows that exceed the retention of their datasets at the time `date`. Returns the number
@@ -134,5 +136,21 @@ impl Datasets {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_row_is_too_old_in_the_first_hour_after_a_start() {
+        let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
+        let mut date = date(clock.clone());
+        for _ in 0..60 {
+            assert!(date.read() < Timestamp::from_seconds(3_601));
+            clock.advance(Duration::from_mins(1));
+        }
+        assert_eq!(date.read(), clock.now());
     }
 }

@@ -23,7 +23,8 @@ pub const fn advice(found: i64, known: i64) -> &'static str {
     if found > known {
         "run the version that raised it, or restore the backup made before"
     } else {
-        "export the data with the version that wrote it and import them into a new store"
+        "a service upgrades recent formats at its start, and `datasets restore` upgrades backups; export \
+         the data of an older format with the version that wrote it"
     }
 }
 

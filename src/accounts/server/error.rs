@@ -87,6 +87,7 @@ impl ApiError {
                 AccountsError::Busy
                 | AccountsError::ReadOnly
                 | AccountsError::Replaced
+                | AccountsError::Stopped
                 | AccountsError::Unreachable(_),
             ) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Accounts(error) if error.is_busy() => StatusCode::SERVICE_UNAVAILABLE,
@@ -100,9 +101,9 @@ impl ApiError {
             Self::TooOften { wait } => Some(retry_seconds(*wait)),
             Self::Accounts(AccountsError::Busy) => Some(BUSY_RETRY_SECONDS),
             Self::Accounts(error) if error.is_busy() => Some(BUSY_RETRY_SECONDS),
-            Self::Accounts(AccountsError::Unreachable(_) | AccountsError::ReadOnly) => {
-                Some(AWAY_RETRY_SECONDS)
-            }
+            Self::Accounts(
+                AccountsError::Unreachable(_) | AccountsError::ReadOnly | AccountsError::Stopped,
+            ) => Some(AWAY_RETRY_SECONDS),
             _ => None,
         }
     }

@@ -387,7 +387,8 @@ const KEEP_BYTES: &str = "keep_bytes";
 /// The flags of `datasets retention`.
 #[derive(Debug, Args)]
 pub(crate) struct RetentionCommand {
-    /// Delete rows older than this many days, at most 36525. Archived rows are deleted by whole months
+    /// Delete rows older than this many days, at most 36525, from an hour after the service's start.
+    /// Archived rows are deleted by whole months
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     keep_days: Option<u32>,
     /// Delete the oldest rows once all rows together exceed this size, such as 500MB or 2GB. Archived

@@ -176,7 +176,10 @@ fn of_file(path: &Path, opened: OpenResult) -> Finding {
             );
             Finding::wrong(what, format!("belongs to user {owner}, and cannot be opened"), next)
         }
-        Err(error) => Finding::wrong(what, error, RESTORE),
+        Err(error) => {
+            let is_full = free_mib(path) == Some(0);
+            Finding::wrong(what, error, if is_full { "free space on its disk" } else { RESTORE })
+        }
     }
 }
 

@@ -157,6 +157,7 @@ fn store_failure(error: &StoreError) -> Option<Public> {
             "the service's database cannot be reached now: the change may or may not be \
              stored; send it again",
         ),
+        StoreError::Closed => unavailable("this service is stopping: send the request again"),
         StoreError::ReadOnly => unavailable(
             "this service is read-only: nothing was stored; send writes to a writable \
              service",
@@ -264,16 +265,15 @@ mod tests {
         assert_eq!(error.into_response().status(), StatusCode::NOT_FOUND);
         let error = OperationError::Store(gone());
         assert_eq!(error.into_response().status(), StatusCode::NOT_FOUND);
-        let closed = OperationError::Store(StoreError::Closed).into_response();
-        assert_ne!(closed.status(), StatusCode::NOT_FOUND);
     }
 
     #[test]
-    fn write_to_a_read_only_service_is_rejected_with_retry_after() {
-        let error = OperationError::Store(StoreError::ReadOnly);
-        let response = error.into_response();
-        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert!(response.headers().contains_key(RETRY_AFTER));
+    fn read_only_or_stopping_service_responds_503_with_retry_after() {
+        for error in [StoreError::ReadOnly, StoreError::Closed] {
+            let response = OperationError::Store(error).into_response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert!(response.headers().contains_key(RETRY_AFTER));
+        }
     }
 
     #[test]

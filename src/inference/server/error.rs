@@ -138,6 +138,10 @@ impl ApiError {
         Self::unavailable("file of the service was removed or replaced, nothing was stored")
     }
 
+    fn stopping() -> Self {
+        Self::unavailable("service is stopping; retry")
+    }
+
     /// Converts an internal error. An unexpected error is logged, and the response does not contain its
     /// cause.
     pub(super) fn broken(error: &(dyn Error + 'static)) -> Self {
@@ -150,6 +154,7 @@ impl ApiError {
             match error.downcast_ref() {
                 Some(StoreError::DiskFull) => return Self::full(),
                 Some(StoreError::Replaced) => return Self::replaced(),
+                Some(StoreError::Closed) => return Self::stopping(),
                 Some(StoreError::ReadOnly) => {
                     return Self::unavailable(
                         "service is read-only, nothing was stored; use a writable service",
@@ -193,7 +198,8 @@ impl From<InferenceError> for ApiError {
             | InferenceError::TooManyTopics
             | InferenceError::TooFarBack { .. } => code::ABORTED,
             InferenceError::Relearning => code::UNAVAILABLE,
-            InferenceError::Store(_) | InferenceError::Stopped => return Self::broken(&error),
+            InferenceError::Stopped => return Self::stopping(),
+            InferenceError::Store(_) => return Self::broken(&error),
         };
         Self::new(code, error.to_string())
     }
