@@ -278,6 +278,9 @@ pub(super) fn join(
     for chunk in chunks {
         let rows = read(connection, series, *chunk, joined.empty_like())?;
         joined.extend_from(&rows, 0..rows.len());
+    }
+    // Removes the chunks after all of them could be read.
+    for chunk in chunks {
         remove(connection, *chunk)?;
     }
     insert_all(connection, series, &joined, Packing::Small)
@@ -325,7 +328,7 @@ pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -
     let mut start = 0;
     while let Some(timestamp) = late.times.get(start) {
         let Some(chunk) = ending_from(connection, series, *timestamp)? else {
-            return Err(StoreError::NoDataset { dataset: series.dataset });
+            return Err(damaged(series.dataset)(DecodeError::MISSING));
         };
         let end = late.first_after(chunk.span.last);
         let under = read(connection, series, chunk, late.empty_like())?;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use db::files::DatabaseFiles;
 use db::statement::Statements as _;
 use model::dataset::DatasetId;
+use model::resolution::Resolution;
 use rusqlite::Connection;
 use tracing::{error, warn};
 
@@ -129,29 +130,37 @@ pub(super) fn compact(connection: &Connection, n_hot: i64) -> Result<bool> {
     let Some((dataset, chunk)) = chunks::unpacked(connection, before)? else {
         return append::settle_some(connection);
     };
-    match packed(connection, dataset, chunk) {
-        Err(StoreError::Damaged { dataset, source }) => {
-            error!(dataset.id = %dataset, chunk.id, error = %source,
-                "a chunk of dataset {dataset} is damaged; restore the store from a backup");
-            chunks::leave(connection, chunk)?;
+    if is_intact(dataset, Resolution::Raw, pack(connection, dataset, chunk))? {
+        for resolution in SETTLED {
+            let before = resolution.bucket_start(chunk.span.first);
+            let settled = buckets::settle(connection, SeriesId { dataset, resolution }, before);
+            is_intact(dataset, resolution, settled)?;
         }
-        // The dataset was deleted, so its chunks will be removed soon and need no packing.
-        Err(StoreError::NoDataset { .. }) => chunks::leave(connection, chunk)?,
-        packed => packed?,
+    } else {
+        chunks::leave(connection, chunk)?;
     }
     Ok(true)
 }
 
-fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<()> {
+/// Returns false and logs the damage if a step failed since a chunk is damaged.
+fn is_intact<T>(dataset: DatasetId, resolution: Resolution, step: Result<T>) -> Result<bool> {
+    match step {
+        Err(StoreError::Damaged { source, .. }) => {
+            error!(dataset.id = %dataset, %resolution, error = %source,
+                "a chunk of dataset {dataset} is damaged; restore the store from a backup");
+            Ok(false)
+        }
+        // The dataset was deleted, so its chunks will be removed soon and need no packing.
+        Err(StoreError::NoDataset { .. }) => Ok(false),
+        step => step.map(|_| true),
+    }
+}
+
+fn pack(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<()> {
     let empty = scan::empty(connection, dataset)?;
     let mut rows = chunks::read(connection, SeriesId::rows(dataset), chunk, empty)?;
     rows.clear_columns(&ready(find(&mut &*connection, dataset))?.columns);
-    chunks::pack(connection, chunk, &rows)?;
-    for resolution in SETTLED {
-        let before = resolution.bucket_start(chunk.span.first);
-        buckets::settle(connection, SeriesId { dataset, resolution }, before)?;
-    }
-    Ok(())
+    chunks::pack(connection, chunk, &rows)
 }
 
 /// Returns some free space to the disk. Returns true if more can be returned.

@@ -122,6 +122,41 @@ async fn many_new_buckets_are_sealed_in_a_chunk_that_is_merged_later() {
     assert!(crate::admin::verify(&path, None, &mut |_| {}).unwrap().is_sound());
 }
 
+#[tokio::test]
+async fn compaction_keeps_the_buckets_next_to_a_damaged_chunk() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&store, contract::new_dataset("damaged")).await;
+    for batch in 0..12 {
+        let minutes = batch * 1001..(batch + 1) * 1001;
+        let rows = minutes.map(|minute| (minute * 60, 0.1));
+        contract::append(&store, id, contract::block(rows)).await;
+    }
+    let damage = |connection: &Connection| {
+        let sql = "UPDATE chunks SET body = x'00' WHERE id IN
+            (SELECT id FROM chunks WHERE resolution = 300 ORDER BY t_last LIMIT 1 OFFSET 2)";
+        Ok(connection.execute(sql, [])?)
+    };
+    assert_eq!(store.writer.run(damage, |_| {}).await.unwrap(), 1);
+    let span = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(100_000) };
+    let n_buckets = || {
+        let mut n = 0;
+        contract::scan(&store, id, Resolution::FiveMinutes, span, &mut |batch| {
+            n += batch.len();
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        n
+    };
+    let n_before = n_buckets();
+    store.settle().await.unwrap();
+    assert_eq!(n_buckets(), n_before);
+    drop(store);
+    let report = crate::admin::verify(&path, None, &mut |_| {}).unwrap();
+    assert_eq!((report.n_rows, report.n_faults), (12_012, 1));
+}
+
 /// Scans a store and returns the seconds of its rows.
 fn scanned(store: &SqliteStore, id: DatasetId) -> Result<Vec<i64>, StoreError> {
     let mut seconds = Vec::new();
