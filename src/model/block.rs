@@ -247,7 +247,21 @@ impl Block {
     /// Creates an empty block with the same columns as this block.
     #[must_use]
     pub fn empty_like(&self) -> Self {
-        Self::new(&self.columns.iter().map(Series::dtype).collect::<Vec<_>>())
+        Self::new(&self.dtypes())
+    }
+
+    fn dtypes(&self) -> Vec<Dtype> {
+        self.columns.iter().map(Series::dtype).collect()
+    }
+
+    /// Appends the columns of the dataset that this block lacks, without values. `dtypes` are the types
+    /// of all columns.
+    pub fn widen(&mut self, dtypes: &[Dtype]) {
+        for dtype in dtypes.iter().skip(self.columns.len()) {
+            let mut missing = Series::new(*dtype);
+            missing.push_missing(self.len());
+            self.columns.push(missing);
+        }
     }
 
     /// Returns the number of rows.
@@ -338,10 +352,11 @@ impl Block {
     }
 
     /// Merges the rows of both blocks in order. If both have a row with the same timestamp, the row of
-    /// `over` is used.
+    /// `over` is used. The result has the columns of the block with more columns.
     #[must_use]
     pub fn merge(&self, over: &Self) -> Self {
         let mut merged = self.empty_like();
+        merged.widen(&over.dtypes());
         merged.reserve(self.len() + over.len());
         let (mut under_idx, mut over_idx) = (0, 0);
         while let Some(timestamp) = over.times.get(over_idx) {
@@ -364,11 +379,7 @@ impl Block {
     /// timestamp. Both blocks belong to the same dataset. Columns that only `under` has are appended to
     /// this block first.
     pub fn fill(&mut self, under: &Self) {
-        for series in under.columns.iter().skip(self.columns.len()) {
-            let mut missing = Series::new(series.dtype());
-            missing.push_missing(self.len());
-            self.columns.push(missing);
-        }
+        self.widen(&under.dtypes());
         let mut under_idx = 0;
         for row_idx in 0..self.len() {
             let Some(timestamp) = self.times.get(row_idx).copied() else { return };

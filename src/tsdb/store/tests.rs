@@ -164,6 +164,7 @@ pub(crate) async fn check_all(open: Open<'_>) {
     deleting_rows(open).await;
     deleting_a_dataset(open).await;
     catalog::changing(open).await;
+    catalog::appending_fewer_columns(open).await;
     catalog::naming_public_datasets(open).await;
 }
 

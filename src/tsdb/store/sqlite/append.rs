@@ -51,6 +51,8 @@ pub(super) fn append(
     now: Timestamp,
     beneath: Option<&Beneath>,
 ) -> Result<Appended> {
+    // Columns can be added after the rows were parsed.
+    rows.widen(&catalog::dtypes(connection, dataset)?);
     if mode == AppendMode::Merge {
         fill(connection, dataset, rows, beneath)?;
     }

@@ -2,6 +2,7 @@
 //! visible to it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use model::dataset::PUBLIC_TAG;
 use proptest::prelude::*;
@@ -273,4 +274,27 @@ pub(crate) fn check_random_sharing(open: Open<'_>, n_cases: u32) {
         Ok(())
     };
     TestRunner::new(config).run(&prop::collection::vec(step(), 1..60), check).unwrap();
+}
+
+/// Appends rows that were parsed before a column was added.
+pub(crate) async fn appending_fewer_columns(open: Open<'_>) {
+    let store = open();
+    let id = create(&*store, new_dataset("widened")).await;
+    let more = vec![("more".to_owned(), Dtype::Float)];
+    store.change(id, DatasetChange::NewColumns(more), now()).await.unwrap();
+    let mut wide = block((0..1500).map(|n| (n * 60, 1.0)));
+    wide.columns.push(wide.columns[0].clone());
+    append(&*store, id, wide.clone()).await;
+    wide.times.iter_mut().for_each(|time| *time = *time + Duration::from_secs(200_000));
+    append(&*store, id, wide.part(0..300)).await;
+    let merge = |rows| Append { mode: AppendMode::Merge, ..replace(rows) };
+    let few = merge(block([(0, 2.0), (200_000, 2.0)]));
+    store.append(id, few, Arc::new(|_, _| ())).await.unwrap();
+    let many = merge(block((0..3000).map(|n| (n * 60 + 60, 3.0))));
+    store.append(id, many, Arc::new(|_, _| ())).await.unwrap();
+    append(&*store, id, block((0..1200).map(|n| (300_000 + n, 4.0)))).await;
+    store.settle().await.unwrap();
+    let (rows, _) = newest(&*store, id, 9_999);
+    let n_wide = (0..rows.len()).filter(|idx| rows.columns[1].number(*idx).is_some()).count();
+    assert_eq!(n_wide, 1800, "no value of the new column is lost");
 }
