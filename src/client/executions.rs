@@ -11,7 +11,7 @@ use wire::paths;
 use crate::error::ClientError;
 use crate::functions::Functions;
 use crate::stream::{Connection, Follow, Lost, SILENCE_MAX, StreamEvent, reconnect};
-use crate::transport::parse;
+use crate::transport::{parse, segment};
 
 /// Value of `code` in a head's response about an execution in progress.
 pub const CODE_IN_PROGRESS: &str = "202";
@@ -71,7 +71,7 @@ impl Functions {
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not remember the execution.
     pub async fn execution(&self, id: &str) -> Result<ExecutionBody, ClientError> {
-        let path = paths::EXECUTION.replace("{id}", id);
+        let path = paths::EXECUTION.replace("{id}", &segment(id));
         self.transport.get(&path).json("an execution").await
     }
 
@@ -82,7 +82,7 @@ impl Functions {
     /// [`ClientError::Refused`] with status 404 if the head no longer remembers the execution, 401 or
     /// 403 if it requires a token.
     pub async fn cancel(&self, id: &str) -> Result<ExecutionBody, ClientError> {
-        let path = paths::EXECUTION.replace("{id}", id);
+        let path = paths::EXECUTION.replace("{id}", &segment(id));
         self.transport.delete(&path).json("an execution").await
     }
 

@@ -355,6 +355,21 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
+/// Escapes `text` as a single segment of a path. URL libraries resolve `.` and `..` even if encoded, so
+/// these become a name that no service knows.
+pub(crate) fn segment(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(byte).to_string()
+        }
+        byte => format!("%{byte:02X}"),
+    };
+    if matches!(text, "." | "..") {
+        return text.replace('.', "%252E");
+    }
+    text.bytes().map(byte).collect()
+}
+
 /// Parses `body` as JSON. `what` names the body in errors.
 pub(crate) fn parse<T: DeserializeOwned>(
     body: &[u8],

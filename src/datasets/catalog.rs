@@ -412,6 +412,10 @@ pub(crate) fn check_columns(columns: &[(String, Dtype)]) -> Result<(), Invalid> 
 }
 
 fn check_name(what: &str, name: &str) -> Result<(), Invalid> {
+    // As a segment of a path, clients resolve these names, even encoded ones.
+    if matches!(name, "." | "..") {
+        return Err(format!("{what} must not be `{name}`").into());
+    }
     if name.trim().is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(is_unprintable) {
         return Err(format!(
             "{what} must be 1 to {NAME_BYTES_MAX} bytes without control or invisible characters"

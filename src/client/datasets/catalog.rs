@@ -14,6 +14,7 @@ use wire::paths;
 
 use super::{Datasets, datasets_page};
 use crate::error::ClientError;
+use crate::transport::segment;
 
 /// Page size when a dataset is searched by name. A small page is sufficient, since services return an
 /// exact match first.
@@ -256,25 +257,4 @@ impl Datasets {
 /// Replaces the placeholder in `path` by the id of `dataset`.
 fn path_of(path: &str, dataset: DatasetId) -> String {
     path.replace("{id}", &dataset.to_string())
-}
-
-/// Escapes `text` as a single segment of a path.
-fn segment(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-            char::from(byte).to_string()
-        }
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tag_with_a_slash_is_encoded_as_one_path_segment() {
-        assert_eq!(segment("a/b ü?"), "a%2Fb%20%C3%BC%3F");
-    }
 }

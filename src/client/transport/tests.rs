@@ -218,3 +218,12 @@ async fn response_beyond_the_maximum_length_is_rejected() {
     let error = transport.get("/").bytes().await.unwrap_err();
     assert!(matches!(error, ClientError::TooLong { .. }), "{error:?}");
 }
+
+#[test]
+fn text_stays_a_single_segment_of_a_path() {
+    for (text, want) in [("a/b ü?", "a%2Fb%20%C3%BC%3F"), ("..", "%252E%252E"), (".", "%252E")] {
+        let path = format!("/tags/{}/", segment(text));
+        assert_eq!(path, format!("/tags/{want}/"));
+        assert_eq!(Url::parse(&format!("http://a{path}")).unwrap().path(), path);
+    }
+}

@@ -188,3 +188,17 @@ async fn tag_names_of_other_keys_are_neither_reserved_nor_revealed() {
     assert_eq!(service.delete(&service.reader, path).await.0, 200);
     assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200);
 }
+
+#[tokio::test]
+async fn names_that_urls_resolve_are_refused() {
+    let service = Service::with_bars(0).await;
+    for name in [".", ".."] {
+        let text = |what| refusal(&format!("{what} must not be `{name}`: invalid request"));
+        let tag = json!({"tag_name": name});
+        let tag = service.post(&service.owner, "/api/datasets/1/tags/", &tag).await;
+        assert_eq!(tag, (400, text("tag_name")));
+        let dataset = json!({"name": "a", "tags": [name]});
+        let dataset = service.post(&service.owner, "/api/datasets/", &dataset).await;
+        assert_eq!(dataset, (400, text("a tag")));
+    }
+}
