@@ -10,7 +10,7 @@ use wire::paths;
 
 use crate::error::ClientError;
 use crate::functions::Functions;
-use crate::stream::{Connection, Follow, Lost, SILENCE_MAX, StreamEvent, reconnect};
+use crate::stream::{Connection, Follow, Lost, StreamEvent, reconnect};
 use crate::transport::{parse, segment};
 
 /// Value of `code` in a head's response about an execution in progress.
@@ -117,7 +117,7 @@ impl Follow for Functions {
     ) -> Result<Infallible, Lost> {
         let mut connection = Connection::open(self.transport.get(paths::EVENTS)).await?;
         loop {
-            let event = connection.next(SILENCE_MAX).await?;
+            let event = connection.next().await?;
             // An event of an unknown kind is ignored, since a later version of the head can send new
             // kinds.
             let Ok(event) = parse::<ClusterEvent>(event.data.as_bytes(), "an event") else {

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use eventsource_stream::{Event as Sse, Eventsource as _};
-use futures::StreamExt as _;
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, try_unfold};
+use futures::{Stream, StreamExt as _};
 use model::row::Value;
 use model::timestamp::Timestamp;
 use task::backoff::Backoff;
@@ -24,10 +25,10 @@ use wire::datasets::FlatRow;
 
 use crate::datasets::NamedRow;
 use crate::error::ClientError;
-use crate::transport::{Request, parse};
+use crate::transport::{Request, Transport, parse};
 
 /// Maximum time for which a connection can be silent. It is one and a half times the interval of
-/// heartbeats, which is 30 s.
+/// heartbeats, which is 30 s. Services of topics send a comment every 15 s.
 pub const SILENCE_MAX: Duration = Duration::from_secs(45);
 
 /// Maximum number of rows in a batch.
@@ -37,8 +38,8 @@ const BATCH_ROWS_MAX: usize = 1_000;
 /// for late rows.
 const REMEMBERED_ROWS: usize = 4 * model::page::REPLAY_ROWS;
 
-/// Maximum size of an event: 20 times the size of a row with a thousand columns.
-const EVENT_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum size of an event. A bundle of a thousand inferers and a thousand forecasters has 16 MB.
+const EVENT_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Pause before the first attempt to reconnect.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
@@ -159,23 +160,11 @@ impl Connection {
     pub(crate) async fn open(call: Request<'_>) -> Result<Self, ClientError> {
         let transport = call.transport.clone();
         let opening = call.within(None).open();
-        let response = timeout(SILENCE_MAX, opening).await.map_err(|_| {
-            let address = transport.address().to_owned();
-            ClientError::TimedOut { address, within: SILENCE_MAX }
-        })??;
-
-        // Number of bytes since the last complete event. It must be limited, because the parser buffers
-        // these bytes.
+        let response = timeout(SILENCE_MAX, opening).await;
+        let response = response.map_err(|_| transport.silent(SILENCE_MAX))??;
         let limit = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&limit);
-        let chunks = response.bytes_stream().map(move |chunk| {
-            let chunk = chunk.map_err(|source| transport.broken(source, SILENCE_MAX))?;
-            if counter.fetch_add(chunk.len(), Ordering::Relaxed) > EVENT_BYTES_MAX {
-                return Err(ClientError::TooLong { limit_bytes: EVENT_BYTES_MAX });
-            }
-            Ok(chunk)
-        });
-        let events = chunks.eventsource().map(|event| {
+        let lines = lines(response.bytes_stream(), transport, Arc::clone(&limit));
+        let events = lines.eventsource().map(|event| {
             event.map_err(|error| match error {
                 eventsource_stream::EventStreamError::Transport(error) => error,
                 error => ClientError::shape("a stream of events", error.to_string()),
@@ -184,18 +173,42 @@ impl Connection {
         Ok(Self { events: events.boxed(), limit })
     }
 
-    /// Returns the next event. Fails if the connection is silent for `silence_max`.
-    pub(crate) async fn next(&mut self, silence_max: Duration) -> Result<Sse, ClientError> {
-        let silence = || {
-            let reason = format!("no event within {} s", silence_max.as_secs());
-            ClientError::shape("a stream of events", reason)
-        };
-        let event = timeout(silence_max, self.events.next()).await.map_err(|_| silence())?;
+    /// Returns the next event.
+    pub(crate) async fn next(&mut self) -> Result<Sse, ClientError> {
+        let event = self.events.next().await;
         self.limit.store(0, Ordering::Relaxed);
         event.unwrap_or_else(|| {
             Err(ClientError::shape("a stream of events", "the service closed the connection"))
         })
     }
+}
+
+/// Returns the bytes of `chunks` in parts with at least one end of a line, since the parser reads an
+/// incomplete line again with each part. `n_bytes` counts the bytes since the last complete event, which
+/// must be limited, because they are buffered.
+fn lines(
+    chunks: impl Stream<Item = Result<Bytes, reqwest::Error>> + Send + 'static,
+    transport: Transport,
+    n_bytes: Arc<AtomicUsize>,
+) -> BoxStream<'static, Result<Vec<u8>, ClientError>> {
+    let start = (chunks.boxed(), transport, n_bytes);
+    let lines = try_unfold(start, async |(mut chunks, transport, n_bytes)| {
+        let mut line = Vec::new();
+        loop {
+            let chunk = timeout(SILENCE_MAX, chunks.next()).await;
+            let chunk = chunk.map_err(|_| transport.silent(SILENCE_MAX))?.transpose();
+            let chunk = chunk.map_err(|source| transport.broken(source, SILENCE_MAX))?;
+            let Some(chunk) = chunk else { return Ok(None) };
+            if n_bytes.fetch_add(chunk.len(), Ordering::Relaxed) > EVENT_BYTES_MAX {
+                return Err(ClientError::TooLong { limit_bytes: EVENT_BYTES_MAX });
+            }
+            line.extend_from_slice(&chunk);
+            if chunk.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+                return Ok(Some((line, (chunks, transport, n_bytes))));
+            }
+        }
+    });
+    lines.boxed()
 }
 
 /// The latest rows that were delivered.

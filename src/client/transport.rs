@@ -229,6 +229,11 @@ impl Transport {
         format!("redirect to {}", shortened(to.strip_suffix(path).unwrap_or(&to)))
     }
 
+    /// Creates an error for a response without data for the time `within`.
+    pub(crate) fn silent(&self, within: Duration) -> ClientError {
+        ClientError::TimedOut { address: self.address().to_owned(), within }
+    }
+
     /// Converts an error of the HTTP library, which occurred in a call with the time limit `within`.
     pub(crate) fn broken(&self, source: reqwest::Error, within: Duration) -> ClientError {
         let address = self.base.origin().ascii_serialization();

@@ -76,7 +76,7 @@ impl Datasets {
         let call = self.transport.get(paths::ROWS_BULK_DOWNLOAD).within(None).query(&pairs);
         let call = call.seeing(&self.seen, query.dataset);
         let opened = timeout(BEGINS_WITHIN, call.open()).await;
-        let response = opened.map_err(|_| silent(&self.transport, BEGINS_WITHIN))??;
+        let response = opened.map_err(|_| self.transport.silent(BEGINS_WITHIN))??;
         let told = response.headers().get(paths::ROW_COUNT_HEADER);
         let n_rows = told.and_then(|told| told.to_str().ok()?.parse().ok());
         let chunks = response.bytes_stream().boxed();
@@ -98,7 +98,7 @@ impl Download {
     /// does not arrive in time.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         let chunk = timeout(SILENCE_MAX, self.chunks.next()).await;
-        let chunk = chunk.map_err(|_| silent(&self.transport, SILENCE_MAX))?;
+        let chunk = chunk.map_err(|_| self.transport.silent(SILENCE_MAX))?;
         chunk.transpose().map_err(|source| self.transport.broken(source, SILENCE_MAX))
     }
 }

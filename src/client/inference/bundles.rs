@@ -4,7 +4,6 @@
 //! unavailable service, so that the caller can poll instead.
 
 use std::convert::Infallible;
-use std::time::Duration;
 
 use model::topic::TopicId;
 use task::backoff::Backoff;
@@ -16,14 +15,11 @@ use super::Inference;
 use crate::stream::{Connection, Follow, Lost, StreamEvent, reconnect};
 use crate::transport::parse;
 
-/// Maximum time without an event on a connection. An epoch can last an hour, and heartbeats between
-/// bundles do not count as events.
-const SILENCE_MAX: Duration = Duration::from_hours(1);
-
 /// Name of the server-sent event that contains a new bundle.
 const EVENT_BUNDLE: &str = "bundle";
 
-/// An event of a stream of bundles. The service sends the latest bundle after each connect.
+/// An event of a stream of bundles. The service sends the latest bundle after the
+/// first connect, and later the bundles since the last event.
 pub type BundleEvent = StreamEvent<Box<LatestBundle>>;
 
 /// Sends the bundles of `topic` to `events` until the receiver is dropped.
@@ -31,12 +27,13 @@ pub type BundleEvent = StreamEvent<Box<LatestBundle>>;
 /// If the queue is full, this function waits, and the service then skips bundles up to its latest
 /// bundle. Dropping the future closes the connection.
 pub async fn follow(service: Inference, topic: TopicId, events: mpsc::Sender<BundleEvent>) {
-    reconnect(BundleStream { service, topic }, events).await;
+    reconnect(BundleStream { service, topic, last_event_id: String::new() }, events).await;
 }
 
 struct BundleStream {
     service: Inference,
     topic: TopicId,
+    last_event_id: String,
 }
 
 impl Follow for BundleStream {
@@ -49,17 +46,21 @@ impl Follow for BundleStream {
         events: &mpsc::Sender<BundleEvent>,
         backoff: &mut Backoff,
     ) -> Result<Infallible, Lost> {
-        let mut connection =
-            Connection::open(self.service.get(paths::TOPIC_STREAM, self.topic)).await?;
-        backoff.reset();
+        let mut call = self.service.get(paths::TOPIC_STREAM, self.topic);
+        if !self.last_event_id.is_empty() {
+            call = call.after_event(&self.last_event_id);
+        }
+        let mut connection = Connection::open(call).await?;
         events.send(StreamEvent::Connected).await?;
         loop {
-            let event = connection.next(SILENCE_MAX).await?;
+            let event = connection.next().await?;
             if event.event != EVENT_BUNDLE {
                 continue;
             }
             let latest: LatestBundle = parse(event.data.as_bytes(), "a bundle of a topic")?;
             events.send(StreamEvent::Item(Box::new(latest))).await?;
+            self.last_event_id = event.id;
+            backoff.reset();
         }
     }
 }
@@ -71,6 +72,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use axum::Router;
+    use axum::http::HeaderMap;
     use axum::response::sse::{Event, Sse};
     use axum::response::{IntoResponse as _, Response};
     use axum::routing::get;
@@ -110,7 +112,11 @@ mod tests {
             let answer = lines(n_lines.fetch_add(1, Ordering::SeqCst));
             async move { answer }
         };
-        let fake = Fake::serve(Router::new().route(paths::TOPIC_STREAM, get(serve))).await;
+        check_router(Router::new().route(paths::TOPIC_STREAM, get(serve)), want).await;
+    }
+
+    async fn check_router(router: Router, want: &[&str]) {
+        let fake = Fake::serve(router).await;
         let service = Inference::new(Transport::new(&fake.address, None).unwrap());
         let (sender, mut events) = mpsc::channel(8);
         let group = Group::default();
@@ -129,6 +135,20 @@ mod tests {
             Sse::new(stream::iter(events)).into_response()
         };
         check(lines, &["connected", "bundle 10", "lost", "connected", "bundle 11"]).await;
+    }
+
+    #[tokio::test]
+    async fn stream_resumes_after_the_last_bundle_even_if_bundles_are_large() {
+        let serve = async |headers: HeaderMap| {
+            let last = headers
+                .get(paths::LAST_EVENT_ID_HEADER)
+                .map_or(0, |id| id.to_str().unwrap().parse().unwrap());
+            let padding = Event::default().event("padding").data("x".repeat(2 * 1024 * 1024));
+            let events = [padding, bundle(last + 1)].map(Ok::<_, Infallible>);
+            Sse::new(stream::iter(events))
+        };
+        let router = Router::new().route(paths::TOPIC_STREAM, get(serve));
+        check_router(router, &["connected", "bundle 1", "lost", "connected", "bundle 2"]).await;
     }
 
     #[tokio::test]

@@ -21,8 +21,7 @@ use wire::datasets::{
 use wire::paths;
 
 use super::{
-    BATCH_ROWS_MAX, Connection, Follow, Lost, RecentRows, SILENCE_MAX, Sse, StreamEvent, reconnect,
-    row,
+    BATCH_ROWS_MAX, Connection, Follow, Lost, RecentRows, Sse, StreamEvent, reconnect, row,
 };
 use crate::datasets::{Datasets, NamedRow, RowsQuery, comma_separated};
 use crate::error::ClientError;
@@ -150,7 +149,7 @@ impl Follow for Reader {
         let mut event = None;
         loop {
             if event.is_none() {
-                event = Some(connection.next(SILENCE_MAX).await?);
+                event = Some(connection.next().await?);
             }
             let is_correction = event.as_ref().is_some_and(|event| event.event == EVENT_CORRECTION);
             let (name, kind) = if is_correction {
@@ -301,7 +300,7 @@ impl ConnectionStart {
 
 /// Returns the next event if it has already arrived. Does not wait.
 async fn ready(connection: &mut Connection) -> Result<Option<Sse>, ClientError> {
-    match timeout(Duration::ZERO, connection.next(SILENCE_MAX)).await {
+    match timeout(Duration::ZERO, connection.next()).await {
         Ok(event) => event.map(Some),
         Err(_) => Ok(None),
     }
