@@ -97,7 +97,7 @@ struct NetworkState {
     news: watch::Sender<News>,
     metrics: Metrics,
     /// Held while a topic is created or changed, so that ids stay unique.
-    changing: tokio::sync::Mutex<()>,
+    changing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Counters of new bundles and changed topics. An increase wakes the tasks that wait for either.
@@ -424,7 +424,7 @@ impl NetworkState {
             conditions: Conditions::default(),
             news: watch::Sender::new(News::default()),
             metrics: metrics::new(),
-            changing: tokio::sync::Mutex::default(),
+            changing: Arc::default(),
         })
     }
 

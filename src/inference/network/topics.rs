@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use model::dataset::DatasetId;
 use model::topic::{Address, TopicId};
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, watch};
 use tracing::warn;
 
 use crate::network::topic::Topic;
 use crate::store::{Inputs, Store, StoreError};
-use crate::{Inference, InferenceError, NetworkState, News, Result};
+use crate::{Inference, InferenceError, News, Result};
 
 /// Maximum number of topics. It is limited, since each topic has a task that reads the store at each
 /// block.
@@ -28,6 +28,13 @@ pub(crate) struct TopicList {
     pub(crate) newest_deleted: Option<TopicId>,
     /// Version of the list in a shared database, or `None` for a file.
     pub(crate) version: Option<i64>,
+}
+
+/// Right to change the list of topics. Held until the change is stored and in memory.
+pub(crate) struct ListChange {
+    /// Version of the list that the change is based on.
+    known: Option<i64>,
+    _alone: OwnedMutexGuard<()>,
 }
 
 impl TopicList {
@@ -96,7 +103,7 @@ impl Inference {
     /// # Errors
     /// [`InferenceError`] with the reason if one of them is refused. None is created in this case.
     pub async fn create_topics(&self, topics: Vec<Topic>) -> Result<Vec<Arc<Topic>>> {
-        let _alone = self.change_list().await?;
+        let change = self.change_list().await?;
         let creator = topics.first().and_then(|topic| topic.creator.as_ref());
         let (n_topics, n_of_creator) = {
             let topics = &self.shared.topics.read().by_id;
@@ -114,7 +121,7 @@ impl Inference {
         for topic in &topics {
             self.check_topic(topic)?;
         }
-        self.put_topics(topics.clone(), Inputs::Keep).await?;
+        self.put_topics(change, topics.clone(), Inputs::Keep).await?;
         Ok(topics)
     }
 
@@ -126,7 +133,7 @@ impl Inference {
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
     pub async fn update_topic(&self, topic: Topic, by: &Address) -> Result<Arc<Topic>> {
-        let _alone = self.change_list().await?;
+        let change = self.change_list().await?;
         let before = self.owned(topic.id, by)?;
         let (creator, is_active) = (before.creator.clone(), before.is_active);
         let topic = Topic { creator, is_active, ..topic }.with_dataset_of(&before);
@@ -153,7 +160,7 @@ impl Inference {
         }
         let is_same_quantity = topic.source == before.source && topic.truth == before.truth;
         let inputs = if is_same_quantity { Inputs::Keep } else { Inputs::Drop };
-        self.put_topic(topic, inputs).await
+        self.put_topic(change, topic, inputs).await
     }
 
     /// Deletes topic `id` on behalf of `by`, which must be its creator. The deletion is durable once
@@ -162,14 +169,14 @@ impl Inference {
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
     pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<()> {
-        let _alone = self.change_list().await?;
+        let change = self.change_list().await?;
         self.owned(id, by)?;
-        let known = self.shared.topics.read().version;
-        self.with_store(move |shared| Ok(shared.store.delete_topic(id, known)?)).await?;
-        self.listed(known, |list| {
+        let forget = move |list: &mut TopicList| {
             list.newest_deleted = list.newest_deleted.max(Some(id));
             list.by_id.remove(&id);
-        });
+        };
+        self.change_stored(change, move |store, known| store.delete_topic(id, known), forget)
+            .await?;
         self.shared.cache.change(id, |entry| entry.close(None));
         self.forget_problems(id);
         Ok(())
@@ -195,9 +202,10 @@ impl Inference {
         is_active: bool,
         by: &Address,
     ) -> Result<Arc<Topic>> {
-        let _alone = self.change_list().await?;
+        let change = self.change_list().await?;
         let before = self.owned(id, by)?;
-        self.put_topic(Topic { is_active, ..before.as_ref().clone() }, Inputs::Keep).await
+        let topic = Topic { is_active, ..before.as_ref().clone() };
+        self.put_topic(change, topic, Inputs::Keep).await
     }
 
     /// Stores `dataset` as the id of the dataset called `name`, which topic `id` reads, and returns it. If
@@ -212,7 +220,7 @@ impl Inference {
         name: &str,
         dataset: DatasetId,
     ) -> Result<DatasetId> {
-        let _alone = self.change_list().await?;
+        let change = self.change_list().await?;
         let Some(topic) = self.topic(id).filter(|topic| topic.source.dataset == name) else {
             return Ok(dataset);
         };
@@ -221,7 +229,7 @@ impl Inference {
         }
         let mut topic = topic.as_ref().clone();
         topic.source.dataset_id = Some(dataset);
-        self.put_topic(topic, Inputs::Keep).await?;
+        self.put_topic(change, topic, Inputs::Keep).await?;
         Ok(dataset)
     }
 
@@ -237,7 +245,7 @@ impl Inference {
         is_listed: bool,
         by: &Address,
     ) -> Result<Arc<Topic>> {
-        let _alone = self.change_list().await?;
+        let change = self.change_list().await?;
         let mut topic = self.owned(id, by)?.as_ref().clone();
         let workers = &mut topic.whitelist.workers;
         if is_listed {
@@ -246,7 +254,7 @@ impl Inference {
             workers.remove(&worker)
         };
         topic.check()?;
-        self.put_topic(topic, Inputs::Keep).await
+        self.put_topic(change, topic, Inputs::Keep).await
     }
 
     /// Validates the settings of `topic`, including its horizon at the chain's block time.
@@ -267,45 +275,64 @@ impl Inference {
         }
     }
 
-    pub(crate) async fn put_topic(&self, topic: Topic, inputs: Inputs) -> Result<Arc<Topic>> {
+    pub(crate) async fn put_topic(
+        &self,
+        change: ListChange,
+        topic: Topic,
+        inputs: Inputs,
+    ) -> Result<Arc<Topic>> {
         let topic = Arc::new(topic);
-        self.put_topics(vec![Arc::clone(&topic)], inputs).await?;
+        self.put_topics(change, vec![Arc::clone(&topic)], inputs).await?;
         Ok(topic)
     }
 
     /// Stores either all or none of `topics`.
-    async fn put_topics(&self, topics: Vec<Arc<Topic>>, inputs: Inputs) -> Result<()> {
+    async fn put_topics(
+        &self,
+        change: ListChange,
+        topics: Vec<Arc<Topic>>,
+        inputs: Inputs,
+    ) -> Result<()> {
         let kept = topics.clone();
-        let known = self.shared.topics.read().version;
-        let put = move |shared: &NetworkState| {
-            Ok(shared.store.put_topics(kept.iter().map(Arc::as_ref), known, inputs)?)
+        let put = move |store: &Store, known| {
+            store.put_topics(kept.iter().map(Arc::as_ref), known, inputs)
         };
-        self.with_store(put).await?;
         let entries = topics.into_iter().map(|topic| (topic.id, topic));
-        self.listed(known, |list| list.by_id.extend(entries));
-        Ok(())
+        self.change_stored(change, put, |list| list.by_id.extend(entries)).await
     }
 
-    /// Prevents concurrent changes of topics in this service while the guard is held, and reloads the
+    /// Prevents concurrent changes of topics in this service while the result is held, and reloads the
     /// list if it is outdated. If another service changes the list in the meantime, the next write is
     /// refused.
-    async fn change_list(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
-        let alone = self.shared.changing.lock().await;
+    pub(crate) async fn change_list(&self) -> Result<ListChange> {
+        let alone = Arc::clone(&self.shared.changing).lock_owned().await;
         self.catch_up().await?;
-        Ok(alone)
+        Ok(ListChange { known: self.shared.topics.read().version, _alone: alone })
     }
 
-    /// Applies `change`, which is already stored, to the list in memory. `known` is the version of the
-    /// stored list before the change.
-    fn listed(&self, known: Option<i64>, change: impl FnOnce(&mut TopicList)) {
-        let mut list = self.shared.topics.write();
-        // If the list was reloaded in the meantime, it can already contain the change. The list is then
-        // reloaded at the next check, since its version is not updated here.
-        if list.version == known {
-            change(&mut list);
-            list.version = known.map(|version| version.saturating_add(1));
-        }
-        drop(list);
-        self.shared.news.send_modify(|news| news.n_changes += 1);
+    /// Stores a change by `store`, then applies it by `apply` to the list in memory, even if the
+    /// returned future is dropped in the meantime.
+    async fn change_stored(
+        &self,
+        change: ListChange,
+        store: impl FnOnce(&Store, Option<i64>) -> Result<(), StoreError> + Send + 'static,
+        apply: impl FnOnce(&mut TopicList) + Send + 'static,
+    ) -> Result<()> {
+        self.with_store(move |shared| {
+            let known = change.known;
+            store(&shared.store, known)?;
+            let mut list = shared.topics.write();
+            // If the list was reloaded in the meantime, it can already contain the change. The list is
+            // then reloaded at the next check, since its version is not updated here.
+            if list.version == known {
+                apply(&mut list);
+                list.version = known.map(|version| version.saturating_add(1));
+            }
+            drop(list);
+            shared.news.send_modify(|news| news.n_changes += 1);
+            drop(change);
+            Ok(())
+        })
+        .await
     }
 }

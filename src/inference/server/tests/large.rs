@@ -37,7 +37,8 @@ async fn large() -> Fixture {
     let topic = fixture.inference.topic(topic(1)).unwrap();
     let active_max = crate::math::regret::ByRole { inferer: 1000, forecaster: 1000 };
     let topic = Topic { active_max, ..topic.as_ref().clone() };
-    fixture.inference.put_topic(topic, Inputs::Keep).await.unwrap();
+    let change = fixture.inference.change_list().await.unwrap();
+    fixture.inference.put_topic(change, topic, Inputs::Keep).await.unwrap();
     fixture
 }
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use futures::FutureExt as _;
+use tokio::time::timeout;
+
 use super::super::emissions::constant_queries;
 use super::*;
 
@@ -422,6 +425,22 @@ async fn paused_topic_stays_paused_when_its_settings_change() {
     let renamed = settings(&json!({"metadata": "renamed"}));
     let (status, updated) = fixture.put("PUT", path, &renamed).await;
     assert_eq!((status, &updated["weight"]), (200, &json!("0")), "{updated}");
+}
+
+#[tokio::test]
+async fn change_of_a_topic_is_applied_even_if_its_request_ends_early() {
+    let fixture = Fixture::new().await;
+    assert_eq!(create(&fixture, &json!({})).await.0, 200);
+    let inference = &fixture.inference;
+    let creator = inference.topic(topic(3)).unwrap().creator.clone().unwrap();
+    let mut news = inference.news();
+    let is_active = || inference.topic(topic(3)).map(|topic| topic.is_active);
+    assert!(inference.set_active(topic(3), false, &creator).now_or_never().is_none());
+    timeout(Duration::from_secs(60), news.changed()).await.unwrap().unwrap();
+    assert_eq!(is_active(), Some(false));
+    // The deletion waits for the change.
+    assert!(inference.delete_topic(topic(3), &creator).await.is_ok());
+    assert_eq!(is_active(), None);
 }
 
 #[tokio::test]
