@@ -21,7 +21,7 @@ use futures::stream::{self, unfold};
 use model::topic::{BlockHeight, TopicId};
 use tokio::select;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use web::metrics::RaisedGauge;
 use wire::inference::LatestBundle;
 use wire::paths;
@@ -32,6 +32,9 @@ use super::error::{ApiError, Result};
 use super::request::Params;
 use crate::store::Bundles;
 use crate::{InferenceError, News, metrics};
+
+/// Time without an event after which a comment is sent.
+const COMMENT_AFTER: Duration = Duration::from_secs(15);
 
 /// Permits of a stream: one counts toward the limit of the service, the other toward the limit of the
 /// account.
@@ -139,13 +142,14 @@ impl StreamReader {
     /// Returns the next event or comment, or `None` if the key is no longer valid, the topic is deleted,
     /// or the service stops.
     async fn next(&mut self) -> Option<Pieces> {
-        let event = self.wait().await?;
+        let comment_at = Instant::now() + COMMENT_AFTER;
+        let event = self.wait(comment_at).await?;
         self.key.is_valid().await.then_some(event)
     }
 
-    /// Waits for the next event. Returns a comment after 15 seconds without an event, and `None` when
-    /// the topic is deleted or the service stops.
-    async fn wait(&mut self) -> Option<Pieces> {
+    /// Waits for the next event. Returns a comment at `comment_at`, and `None` when the topic is deleted
+    /// or the service stops.
+    async fn wait(&mut self, comment_at: Instant) -> Option<Pieces> {
         loop {
             if let Some(nonce) = self.missed.pop_front() {
                 match self.service.inference.bundle_at(self.topic, nonce).await {
@@ -159,8 +163,9 @@ impl StreamReader {
                 }
             }
             select! {
+                biased;
                 // Sends a comment, so that a broken connection is detected.
-                () = sleep(Duration::from_secs(15)) => {
+                () = sleep_until(comment_at) => {
                     return Some(Box::new(once(Ok(Bytes::from_static(b":\n\n")))));
                 }
                 () = self.service.group.stopped() => return None,
