@@ -26,7 +26,7 @@ use model::key::KeyId;
 use model::topic::Address;
 use task::clock::Clock;
 use task::group::Group;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::time::sleep;
 use tracing::info;
 use utoipa_axum::router::OpenApiRouter;
@@ -112,6 +112,8 @@ struct Service {
     health: Arc<SharedCheck<Result<()>>>,
     /// Permits of streams.
     streams: Arc<Semaphore>,
+    /// Held while a topic learns again, since this needs much memory.
+    relearning: Arc<Mutex<()>>,
     /// Limit of open streams per account.
     stream_limit: StreamLimit,
     /// Group of the service's tasks. Streams end when it stops.
@@ -230,6 +232,7 @@ pub fn router(
         quota,
         health: Arc::default(),
         streams: Arc::new(Semaphore::new(streams_max())),
+        relearning: Arc::default(),
         stream_limit: StreamLimit::new(streams_max()),
         group: group.clone(),
     });

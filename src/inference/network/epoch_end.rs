@@ -1,6 +1,7 @@
 //! The end of an epoch: closing, learning, and learning again after the ground truth was corrected.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 
 use model::topic::{BlockHeight, TopicId};
@@ -72,7 +73,9 @@ impl Inference {
                 keep_resting(&mut replay, &known.learned);
             }
             let Replay { learned, epochs, report, .. } = replay;
-            let kept = shared.store.put_relearned(topic, known.stamp, learned, epochs)?;
+            let retention = shared.retention_of(&settings);
+            let kept =
+                shared.store.put_relearned(topic, known.stamp, learned, epochs, retention)?;
             let is_kept = kept.is_some();
             shared.cache.change(topic, |entry| entry.learn(kept));
             if is_kept { Ok(report) } else { Err(InferenceError::Relearning) }
@@ -121,8 +124,9 @@ fn replay(
         for role in Role::ALL {
             replay.took_part[role].extend(losses.by_actor(role).clone());
         }
-        replay.learned = learned;
-        replay.epochs.push(Relearned { nonce: past.nonce, truth, losses });
+        let before = mem::replace(&mut replay.learned, learned);
+        let before = Some(before).filter(Learned::is_snapshot_due);
+        replay.epochs.push(Relearned { nonce: past.nonce, truth, losses, before });
     }
     Ok(replay)
 }

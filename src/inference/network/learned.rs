@@ -120,6 +120,12 @@ impl Exact for Experience {
 pub struct BundleError;
 
 impl Learned {
+    /// Returns true if a snapshot is taken before the next epoch. It is taken before every 32nd epoch, so
+    /// that learning again from an epoch repeats at most 31 earlier epochs.
+    pub const fn is_snapshot_due(&self) -> bool {
+        self.n_learned.is_multiple_of(32)
+    }
+
     /// Returns the treatment of actors without a regret.
     ///
     /// On the chain, all actors of a topic are treated as new while the topic's initial regret is 0.

@@ -433,6 +433,9 @@ pub(super) async fn relearn(params: Params, request: Request) -> Result<Json<Rel
     let service = params.service;
     let inference = service.inference.clone();
     let topic = inference.owned(id, &params.holder.address(None))?;
+    let alone = Arc::clone(&service.relearning).try_lock_owned();
+    let alone = alone
+        .map_err(|_| ApiError::unavailable("epochs of a topic are being relearned; retry later"))?;
     let inputs = inference.inputs_since(id, from).await?;
     let (rows, worker) = (Arc::clone(&service.rows), inference.clone());
     let (sender, done) = oneshot::channel::<Result<RelearnedBody>>();
@@ -457,8 +460,10 @@ pub(super) async fn relearn(params: Params, request: Request) -> Result<Json<Rel
             }
             Ok(worker.relearn(id, from, outcomes).await?)
         };
+        let learned = learn.await;
+        drop(alone);
         // Sending fails only if the client has disconnected.
-        sender.send(learn.await).ok();
+        sender.send(learned).ok();
     });
     let stopped = |_| ApiError::unavailable("service is stopping");
     Ok(Json(done.await.map_err(stopped)??))

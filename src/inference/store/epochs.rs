@@ -26,6 +26,11 @@ pub struct StoredLearned {
     pub learned: Arc<Learned>,
 }
 
+/// Selects the snapshots of topic `?1` from which learning can be repeated: those of complete epochs. All
+/// later epochs are complete, since the oldest are thinned and deleted first.
+const COMPLETE: &str = "FROM snapshots JOIN epochs USING (topic_id, nonce)
+                        WHERE topic_id = ?1 AND is_thin = 0";
+
 /// Options for closing an epoch or learning from it.
 #[derive(Debug, Clone)]
 pub struct EndOptions {
@@ -123,7 +128,7 @@ impl Store {
             };
             write.take_snapshot(topic, nonce, &known.learned, retention)?;
             let Lesson { truth, losses, learned } = lesson;
-            write.put_result(topic, &Relearned { nonce, truth, losses })?;
+            write.put_result(topic, &Relearned { nonce, truth, losses, before: None })?;
             write.recount(topic, nonce)?;
             write.apply_retention(topic, retention, at)?;
             write.put_learned(topic, learned, &known).map(Some)
@@ -160,6 +165,8 @@ pub struct Relearned {
     pub truth: Vec<LabeledValue>,
     /// Losses of all values.
     pub losses: Losses,
+    /// Learned state before the epoch, or `None` if no snapshot of it is due.
+    pub before: Option<Learned>,
 }
 
 impl Store {
@@ -171,11 +178,12 @@ impl Store {
     /// As [`Store::blocks`].
     pub fn relearnable(&self, topic: TopicId, from: BlockHeight) -> Result<Option<Relearnable>> {
         self.read(|session| {
-            let sql = "SELECT nonce, record, regrets, past FROM snapshots
-                       WHERE topic_id = ?1 AND nonce = coalesce(
-                           (SELECT max(nonce) FROM snapshots WHERE topic_id = ?1 AND nonce <= ?2),
-                           (SELECT min(nonce) FROM snapshots WHERE topic_id = ?1))";
-            let snapshot = session.find(sql, key(topic, from), |row| {
+            let sql = format!(
+                "SELECT nonce, record, regrets, past FROM snapshots
+                 WHERE topic_id = ?1 AND nonce = coalesce(
+                     (SELECT max(nonce) {COMPLETE} AND nonce <= ?2), (SELECT min(nonce) {COMPLETE}))"
+            );
+            let snapshot = session.find(&sql, key(topic, from), |row| {
                 Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?)))
             })?;
             let Some((first, columns)) = snapshot else { return Ok(None) };
@@ -206,8 +214,8 @@ impl Store {
     /// # Errors
     /// As [`Store::blocks`].
     pub fn relearnable_from(&self, topic: TopicId) -> Result<Option<BlockHeight>> {
-        let sql = "SELECT min(nonce) FROM snapshots WHERE topic_id = ?1";
-        let first = self.read(|session| session.value(sql, [number(topic.get())]))?;
+        let sql = format!("SELECT min(nonce) {COMPLETE}");
+        let first = self.read(|session| session.value(&sql, [number(topic.get())]))?;
         Ok(Option::map(first, height))
     }
 
@@ -231,6 +239,7 @@ impl Store {
         stamp: i64,
         learned: Learned,
         epochs: Vec<Relearned>,
+        retention: Retention,
     ) -> Result<Option<StoredLearned>> {
         self.write(move |write| {
             write.lock_topic(topic, IfLocked::Wait)?;
@@ -246,6 +255,11 @@ impl Store {
                 // Deletes later snapshots, which were learned from the wrong ground truth.
                 let sql = "DELETE FROM snapshots WHERE topic_id = ?1 AND nonce > ?2";
                 write.run(sql, key(topic, first.nonce))?;
+            }
+            for epoch in &epochs {
+                if let Some(before) = &epoch.before {
+                    write.take_snapshot(topic, epoch.nonce, before, retention)?;
+                }
             }
             write.mark_changed(topic)?;
             write.put_learned(topic, learned, &known).map(Some)
@@ -359,7 +373,7 @@ impl Session<'_> {
 
     /// Stores the result of learning from an epoch.
     fn put_result(&self, topic: TopicId, epoch: &Relearned) -> Result<()> {
-        let Relearned { nonce, truth, losses } = epoch;
+        let Relearned { nonce, truth, losses, .. } = epoch;
         let [id, nonce] = key(topic, *nonce);
         let sql = "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
                    WHERE topic_id = ?1 AND nonce = ?2";
@@ -382,9 +396,7 @@ impl Session<'_> {
         learned: &Learned,
         retention: Retention,
     ) -> Result<()> {
-        // Takes a snapshot before every 32nd epoch, so that learning again from an epoch repeats at
-        // most 31 earlier epochs.
-        if !learned.n_learned.is_multiple_of(32) {
+        if !learned.is_snapshot_due() {
             return Ok(());
         }
         let [id, nonce] = key(topic, nonce);

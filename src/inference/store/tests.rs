@@ -137,6 +137,7 @@ on_each_engine! {
     learned_state_is_stored_exactly,
     loss_parameters_and_their_truths_are_stored_exactly,
     epochs_are_relearned_exactly,
+    snapshot_of_a_thinned_epoch_is_not_used,
     truncated_regrets_are_rejected,
     epoch_closes_once_and_is_learned_once,
     submissions_are_stored_exactly,

@@ -326,3 +326,19 @@ async fn relearning_reports_epochs_whose_ground_truth_is_missing() {
     let (status, body) = fixture.put("POST", path, &json!({"from_nonce": 13})).await;
     assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 0, "n_kept": 2})));
 }
+
+#[tokio::test]
+async fn relearning_takes_snapshots_and_is_exclusive() {
+    let fixture = Fixture::new().await;
+    assert_eq!(create(&fixture, &json!({})).await.0, 200);
+    for _ in 0..34 {
+        fixture.epoch(3, [&[("y", "51.20")], &[("y", "55")]], 50.0).await;
+    }
+    let relearn = async |from: u64| {
+        fixture.put("POST", "/api/v1/topics/3/relearn", &json!({"from_nonce": from})).await
+    };
+    assert_eq!(relearn(0).await.1["n_epochs"], 34);
+    assert_eq!(relearn(1 + 12 * 33).await.1["n_epochs"], 2, "learned from the 33rd epoch");
+    let (first, second) = tokio::join!(relearn(0), relearn(0));
+    assert_eq!((first.0, second.0), (200, 503));
+}

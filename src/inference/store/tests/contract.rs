@@ -75,6 +75,20 @@ pub(super) fn epochs_are_relearned_exactly(store: &Store, topic: &Topic) {
     assert_eq!(*store.learned(topic.id, None).unwrap().learned, learned);
 }
 
+pub(super) fn snapshot_of_a_thinned_epoch_is_not_used(store: &Store, topic: &Topic) {
+    for nonce in [1, 13] {
+        epoch(store, topic, nonce);
+        assert!(learn(store, topic, nonce));
+    }
+    assert_eq!(store.relearnable_from(topic.id).unwrap(), Some(1));
+    assert_eq!(store.relearnable(topic.id, 13).unwrap().unwrap().lessons.len(), 2);
+    for statement in ["UPDATE epochs SET is_thin = 1", "DELETE FROM epochs"] {
+        store.execute(&format!("{statement} WHERE topic_id = 1 AND nonce = 1"));
+        assert_eq!(store.relearnable_from(topic.id).unwrap(), None);
+        assert_eq!(store.relearnable(topic.id, 13).unwrap(), None);
+    }
+}
+
 pub(super) fn truncated_regrets_are_rejected(store: &Store, topic: &Topic) {
     epoch(store, topic, 1);
     assert!(learn(store, topic, 1));
