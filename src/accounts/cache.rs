@@ -115,6 +115,11 @@ impl Cache {
         self.failed.is_some_and(|failed| failed >= arrived)
     }
 
+    /// Returns true if the key `id` was used since the last call of [`Self::take_used`].
+    pub(crate) fn was_used(&self, id: KeyId) -> bool {
+        self.used.contains(&id)
+    }
+
     /// Returns the keys that were used since the previous call.
     pub(crate) fn take_used(&mut self) -> HashSet<KeyId> {
         std::mem::take(&mut self.used)

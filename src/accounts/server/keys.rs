@@ -5,8 +5,6 @@ use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use model::key::KeyId;
-use task::causes::chain;
-use tracing::warn;
 use web::response::Created;
 use wire::accounts::{
     DoneBody, KeyBody, KeyName, KeyWithSecret, KeysBody, Secret, VerifiedBody, VerifyRequest,
@@ -26,10 +24,6 @@ pub(super) async fn list(
     State(app): State<App>,
     who: SignedIn,
 ) -> Result<Json<KeysBody>, ApiError> {
-    // Updates `last_used_at`. If the update fails, returns the times that were stored before.
-    if let Err(error) = app.accounts.run_maintenance().await {
-        warn!(cause = chain(&error), "failed to store when keys were last used");
-    }
     let keys = app.accounts.list_keys(Scope::Of(who.account.id)).await?;
     Ok(Json(KeysBody { keys: keys.iter().map(KeyRecord::body).collect() }))
 }

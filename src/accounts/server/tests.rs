@@ -13,7 +13,7 @@ use tower::ServiceExt as _;
 use web::address::Caller;
 
 use super::*;
-use crate::KeyHash;
+use crate::{KeyHash, Scope};
 
 const FAR: &str = "192.0.2.7:999";
 /// Current time of the manual clock.
@@ -249,6 +249,8 @@ async fn keys_are_created_renamed_renewed_and_revoked() {
         "state": "valid", "created_at": NOW, "last_used_at": NOW, "limits": {},
     });
     assert_eq!(browser.get("keys").await, (200, json!({"keys": [listed]})));
+    let stored = service.accounts.key(Scope::All, verified.id).await.unwrap().unwrap();
+    assert_eq!(stored.used_at, None, "the list of keys is read without a write");
     let name = Some(json!({"name": "a bot"}));
     let (status, renamed) = browser.ask("PATCH", "keys/1", name.as_ref()).await;
     assert_eq!((status, renamed["name"].as_str()), (200, Some("a bot")));

@@ -143,7 +143,7 @@ impl Accounts {
     }
 
     /// Returns at most [`LISTED_MAX`] keys in `scope`, newest first. If there are more keys, revoked
-    /// keys are omitted first.
+    /// keys are omitted first. The time of a use that is not stored yet is the present time.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -157,6 +157,10 @@ impl Accounts {
         let values = values![i64::from(LISTED_MAX), scope.account()];
         let mut records = self.shared.store.query(sql, values, record).await?;
         records.sort_by_key(|record| Reverse(record.id));
+        let (cache, now) = (self.shared.cache.lock(), self.shared.clock.now());
+        for record in records.iter_mut().filter(|record| cache.was_used(record.id)) {
+            record.used_at = Some(now);
+        }
         Ok(records)
     }
 
