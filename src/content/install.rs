@@ -250,7 +250,7 @@ impl Package {
         if let Entry::Folder(entries) = &files {
             for (name, entry) in entries {
                 let (Entry::File(bytes), Ok(method)) = (entry, name.parse()) else { continue };
-                if let Ok(checked) = VerifiedFunction::of_file(method, bytes)
+                if let Ok(checked) = VerifiedFunction::of_file(None, method, bytes)
                     && (checked.function.id == id || checked.raw_id == Some(id))
                 {
                     return Ok(checked);

@@ -231,8 +231,21 @@ impl Functions {
         method: Method,
         bytes: impl Into<Arc<[u8]>>,
     ) -> Result<Function, FunctionsError> {
+        self.add_named(None, method, bytes).await
+    }
+
+    /// Same as [`Self::add`], but the function is called `name`. By default, the name of its method.
+    ///
+    /// # Errors
+    /// Same as [`Self::add`].
+    pub async fn add_named(
+        &self,
+        name: Option<String>,
+        method: Method,
+        bytes: impl Into<Arc<[u8]>>,
+    ) -> Result<Function, FunctionsError> {
         let bytes = Bytes::from_owner(bytes.into());
-        let checked = blocking(move || VerifiedFunction::of_file(method, &bytes)).await?;
+        let checked = blocking(move || VerifiedFunction::of_file(name, method, &bytes)).await?;
         self.keep(checked, Requester::Operator).await
     }
 
@@ -242,10 +255,9 @@ impl Functions {
     /// # Errors
     /// [`FunctionsError::Content`] if the blocks are not a valid function, or same as [`Self::add`].
     pub async fn add_car(&self, names: NameHints, car: Bytes) -> Result<Function, FunctionsError> {
-        let label = NameHints { name: names.name.filter(|name| !name.is_empty()), ..names };
         let checked = blocking(move || {
             let dag = Dag::read_any(&car)?;
-            VerifiedFunction::of_dag(label, dag, FUNCTION_BYTES_MAX)
+            VerifiedFunction::of_dag(names, dag, FUNCTION_BYTES_MAX)
         });
         self.keep(checked.await?, Requester::Operator).await
     }

@@ -69,6 +69,15 @@ async fn function_is_stored_under_its_content_id_and_found_after_a_restart() {
 }
 
 #[tokio::test]
+async fn module_keeps_a_name_other_than_its_method() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = Some("hello, world".to_owned());
+    let added = open(&dir).await.add_named(name, method("m.wasm"), module(1)).await.unwrap();
+    assert_eq!((added.name.as_str(), added.method.as_str()), ("hello, world", "m.wasm"));
+    assert_eq!(open(&dir).await.list(), [added]);
+}
+
+#[tokio::test]
 async fn functions_are_listed_by_name_and_removed() {
     let (dir, functions) = store().await;
     let b = functions.add(method("b.wasm"), module(1)).await.unwrap();

@@ -102,7 +102,7 @@ impl VerifiedFunction {
         match read_path::read(path)? {
             Entry::File(bytes) => {
                 let wrong = |_| ContentError::Path { path: shorten(&name) };
-                Self::of_file(name.parse().map_err(wrong)?, &bytes)
+                Self::of_file(None, name.parse().map_err(wrong)?, &bytes)
             }
             folder @ Entry::Folder(_) => {
                 let label = NameHints { name: Some(name), method: None };
@@ -112,14 +112,18 @@ impl VerifiedFunction {
     }
 
     /// Packs a module.
-    pub(super) fn of_file(method: Method, bytes: &Bytes) -> Result<Self, FunctionsError> {
+    pub(super) fn of_file(
+        name: Option<String>,
+        method: Method,
+        bytes: &Bytes,
+    ) -> Result<Self, FunctionsError> {
         if !is_module(bytes) {
             return Err(FunctionsError::NotModule { method });
         }
         if bytes.len() > FUNCTION_BYTES_MAX {
             return Err(FunctionsError::TooLarge { size_bytes: bytes.len() });
         }
-        let label = NameHints { name: None, method: Some(method) };
+        let label = NameHints { name, method: Some(method) };
         Self::of_dag(label, pack::file(bytes, CUT), FUNCTION_BYTES_MAX)
     }
 

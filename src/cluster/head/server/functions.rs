@@ -58,6 +58,7 @@ pub(super) async fn upload(
     request: Request,
 ) -> Result<Response, RestError> {
     let Label { name, method } = extract::query(request.uri())?;
+    let name = Some(name).filter(|name| !name.is_empty());
     let method = Some(method).filter(|method| !method.is_empty());
     let method = method.map(|method| method.parse::<Method>()).transpose();
     let method = method.map_err(|error| invalid(format!("method: {error}")))?;
@@ -71,8 +72,8 @@ pub(super) async fn upload(
     };
     let functions = &head.0.context.functions;
     let added = match (kind.as_str(), method) {
-        (CAR, method) => functions.add_car(NameHints { name: Some(name), method }, bytes).await,
-        (WASM, Some(method)) => functions.add(method, bytes.to_vec()).await,
+        (CAR, method) => functions.add_car(NameHints { name, method }, bytes).await,
+        (WASM, Some(method)) => functions.add_named(name, method, bytes.to_vec()).await,
         (WASM, None) => return Err(invalid("method is required: ?method=<file>.wasm".to_owned())),
         _ => return Err(invalid(format!("content type must be {CAR} or {WASM}"))),
     };
