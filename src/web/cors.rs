@@ -31,9 +31,11 @@ const EXPOSED_HEADERS: [HeaderName; 11] = [
 ];
 
 /// Request headers that scripts can send.
-const ALLOWED_HEADERS: [HeaderName; 6] = [
+const ALLOWED_HEADERS: [HeaderName; 8] = [
     header::AUTHORIZATION,
+    header::IF_MATCH,
     header::IF_NONE_MATCH,
+    header::IF_RANGE,
     header::RANGE,
     HeaderName::from_static(API_KEY_HEADER),
     HeaderName::from_static(LAST_EVENT_ID_HEADER),

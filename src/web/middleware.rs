@@ -11,7 +11,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
 use axum::http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
@@ -120,13 +121,17 @@ fn panic_message(cause: Box<dyn Any + Send>) -> String {
 
 /// Sets the headers that all responses have.
 ///
-/// They prevent browsers from guessing content types, and proxies from buffering events. A connection
+/// A 401 names the scheme of keys and tokens, as RFC 9110 requires. The others prevent browsers from guessing content types, and proxies from buffering events. A connection
 /// over the limit is closed after its response with status 503, so that another one can be accepted.
 /// Shared caches store no response unless the handler allows it, since most responses depend on the
 /// caller's key.
 fn set_headers(response: &mut Response) {
     let is_full = response.status() == StatusCode::SERVICE_UNAVAILABLE;
+    let lacks_key = response.status() == StatusCode::UNAUTHORIZED;
     let headers = response.headers_mut();
+    if lacks_key {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if is_full {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));

@@ -17,6 +17,7 @@ fn router() -> Router {
     let router = Router::new()
         .route("/panic/", get(|| async { panic!("on purpose") as &'static str }))
         .route("/slow/", get(std::future::pending::<&'static str>))
+        .route("/private/", get(|| async { StatusCode::UNAUTHORIZED }))
         .route("/public/", get(|| async { ([(CACHE_CONTROL, "public, max-age=1")], "here") }))
         .route("/events/", get(|| async { ([(CONTENT_TYPE, "text/event-stream")], "") }))
         .route(
@@ -109,6 +110,13 @@ async fn shared_caches_store_only_responses_whose_handler_allows_it() {
     assert_eq!(headers_of("/panic/").await, ["private, no-cache", vary, ""]);
     assert_eq!(headers_of("/public/").await, ["public, max-age=1", "", ""]);
     assert_eq!(headers_of("/events/").await, ["no-cache", vary, "no"]);
+}
+
+#[tokio::test]
+async fn response_with_status_401_names_the_scheme_of_keys() {
+    let request = Request::builder().uri("/private/").body(Body::empty()).unwrap();
+    let response = router().oneshot(request).await.unwrap();
+    assert_eq!(response.headers()[WWW_AUTHENTICATE], "Bearer");
 }
 
 #[tokio::test]
