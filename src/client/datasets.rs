@@ -301,7 +301,7 @@ impl Datasets {
     /// # Errors
     /// [`ClientError`] if the service is not healthy or cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
-        self.transport.get(paths::HEALTH).done().await
+        self.transport.get(paths::HEALTH).health("status").await
     }
 
     /// Returns true if the service rejects all writes. Does not need a key. Cancel-safe.

@@ -181,7 +181,7 @@ impl Functions {
     /// # Errors
     /// [`ClientError`] if the head is not healthy or cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
-        self.transport.get(paths::HEAD_HEALTH).done().await
+        self.transport.get(paths::HEAD_HEALTH).health("code").await
     }
 }
 

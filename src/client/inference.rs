@@ -286,7 +286,7 @@ impl Inference {
     /// # Errors
     /// [`ClientError`] if the service is not healthy or cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
-        self.transport.get(paths::HEALTH).done().await
+        self.transport.get(paths::HEALTH).health("failing_topics").await
     }
 
     /// Returns true if the service rejects all writes. Does not need a key. Cancel-safe.

@@ -344,6 +344,19 @@ impl<'a> Request<'a> {
         body.try_into().map_err(|error| ClientError::shape(what, error))
     }
 
+    /// Sends a health check. The response must have `field`, since another program on this port can
+    /// respond to any request with success.
+    pub(crate) async fn health(self, field: &'static str) -> Result<(), ClientError> {
+        let what = "the health of this service";
+        match self.json::<serde_json::Value>(what).await {
+            Ok(body) if body.get(field).is_some() => Ok(()),
+            Ok(_) | Err(ClientError::Shape { .. }) => {
+                Err(ClientError::shape(what, "another program responds at this address"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Sends the request and ignores the body of the response if it is successful.
     pub(crate) async fn done(self) -> Result<(), ClientError> {
         self.bytes().await.map(drop)

@@ -227,3 +227,19 @@ fn text_stays_a_single_segment_of_a_path() {
         assert_eq!(Url::parse(&format!("http://a{path}")).unwrap().path(), path);
     }
 }
+
+#[tokio::test]
+async fn another_program_that_responds_to_a_health_check_is_not_a_healthy_service() {
+    for body in ["<html>Log in</html>", "null", "{}"] {
+        let fake = Fake::serve(Router::new().fallback(get(move || async move { body }))).await;
+        let transport = || Transport::new(&fake.address, None).unwrap();
+        let results = [
+            crate::functions::Functions::new(transport()).health().await,
+            crate::datasets::Datasets::new(transport()).health().await,
+            crate::inference::Inference::new(transport()).health().await,
+        ];
+        for error in results.map(Result::unwrap_err) {
+            assert_eq!(error.why(), "another program responds at this address", "{body}");
+        }
+    }
+}
