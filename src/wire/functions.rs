@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 /// Paths of a head's REST API for functions and nodes. `{…}` marks a path parameter.
@@ -199,7 +200,7 @@ pub struct ExecuteResponse {
     /// Distinct results, most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ResultGroupBody>,
-    /// Workers that executed the function.
+    /// Workers that returned a result, or failed and were not replaced.
     #[serde(default)]
     pub cluster: ClusterBody,
 }
@@ -233,7 +234,7 @@ pub struct Outcome {
     #[serde(default)]
     pub stderr: String,
     /// Exit code of the function, 0 on success.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "exit_code")]
     pub exit_code: i32,
     /// Extension: SHA-256 of the bytes of standard output in hexadecimal. Omitted if the bytes are UTF-8.
     /// Otherwise `stdout` is not exact, since U+FFFD replaces the invalid bytes. Nodes of b7s do not send
@@ -245,7 +246,14 @@ pub struct Outcome {
     pub stderr_sha256: String,
 }
 
-/// Peers that took part in an execution, including those without a result.
+/// Reads an exit code. On Windows, nodes of b7s send the 32 bits as a positive number.
+fn exit_code<'de, D: Deserializer<'de>>(from: D) -> Result<i32, D::Error> {
+    let code = i64::deserialize(from)?;
+    let unsigned = |_| u32::try_from(code).map(u32::cast_signed);
+    i32::try_from(code).or_else(unsigned).map_err(D::Error::custom)
+}
+
+/// Workers of an execution that returned a result, or failed and were not replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ClusterBody {
     /// Ids of the workers' nodes.

@@ -35,6 +35,16 @@ fn json_of_a_failure_has_an_empty_cluster_and_no_results() {
 }
 
 #[test]
+fn exit_code_of_a_crash_on_windows_is_read_as_negative() {
+    let read = |code: i64| {
+        let outcome: Option<Outcome> = serde_json::from_value(json!({"exit_code": code})).ok();
+        outcome.map(|outcome| outcome.exit_code)
+    };
+    assert_eq!(read(0xC000_0005), Some(-1_073_741_819));
+    assert_eq!([read(-1), read(7), read(1 << 32)], [Some(-1), Some(7), None]);
+}
+
+#[test]
 fn empty_arguments_are_omitted_from_requests() {
     let request: ExecuteRequest = serde_json::from_value(
         json!({"parameters": [{"value": "a"}, {"name": "x", "value": ""}, {"value": "b"}]}),
