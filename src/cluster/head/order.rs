@@ -71,42 +71,49 @@ impl Order {
     ///
     /// # Errors
     /// Returns all errors in the request, each as a text for the client.
-    pub fn read(request: &ExecuteRequest) -> Result<Self, Vec<String>> {
+    pub fn read(request: ExecuteRequest) -> Result<Self, Vec<String>> {
         let mut errors = Vec::new();
         let function = FunctionId::parse_any(&request.function_id)
             .ok()
             .or_else(|| parsed::<FunctionId>(&request.function_id, "function ID", &mut errors));
         let method = parsed::<Method>(&request.method, "method", &mut errors);
-        let config = &request.config;
-        let nodes = nodes(config.number_of_nodes, &mut errors);
         let subgroup = subgroup(request.group(), &mut errors);
-        check_config(config, &mut errors);
-        check_texts(request, &mut errors);
+        let ExecuteRequest { parameters, mut config, .. } = request;
+        let nodes = nodes(config.number_of_nodes, &mut errors);
+        check_config(&config, &mut errors);
         let quorum = quorum(config.quorum, nodes, &mut errors);
         let selector = config.selector.as_deref().filter(|text| !text.is_empty());
         let selector = selector.and_then(|text| parsed::<Selector>(text, "selector", &mut errors));
+        let requirements = Requirements { attributes: config.attributes.take(), selector };
         let timeout = (config.timeout > 0)
             .then(|| Duration::from_secs(config.timeout).min(ROLL_CALL_WITHIN_MAX));
         let threshold = config.threshold.filter(|share| *share > 0.0 && *share <= 1.0);
-        match (function, method, nodes) {
-            (Some(function), Some(method), Some(nodes)) if errors.is_empty() => Ok(Self {
-                function,
-                work: work_order(function, &method, nodes, request),
-                nodes,
-                subgroup,
-                // Default time for workers to report, as in b7s.
-                roll_call_within: timeout.unwrap_or(Duration::from_secs(5)),
-                // Default time for which a request waits for busy workers. It is longer than workers
-                // let functions run.
-                wait_within: timeout.unwrap_or(Duration::from_secs(30)),
-                // Default share of nodes that must return a result, as in b7s.
-                threshold: threshold.unwrap_or(0.6),
-                quorum,
-                requirements: Requirements { attributes: config.attributes.clone(), selector },
-                client_tag: String::new(),
-            }),
-            _ => Err(errors),
-        }
+        let mut work = work_order(parameters, config);
+        check_texts(&work, &mut errors);
+        let (Some(function), Some(method), Some(nodes), []) =
+            (function, method, nodes, errors.as_slice())
+        else {
+            return Err(errors);
+        };
+        work.function_id = function.to_string();
+        work.method = method.to_string();
+        work.config.number_of_nodes = nodes.number();
+        Ok(Self {
+            function,
+            work,
+            nodes,
+            subgroup,
+            // Default time for workers to report, as in b7s.
+            roll_call_within: timeout.unwrap_or(Duration::from_secs(5)),
+            // Default time for which a request waits for busy workers. It is longer than workers let
+            // functions run.
+            wait_within: timeout.unwrap_or(Duration::from_secs(30)),
+            // Default share of nodes that must return a result, as in b7s.
+            threshold: threshold.unwrap_or(0.6),
+            quorum,
+            requirements,
+            client_tag: String::new(),
+        })
     }
 
     /// Returns a request for slots of `n` workers.
@@ -117,30 +124,25 @@ impl Order {
     }
 }
 
-/// Returns the work order for a request, without runtime settings that contain paths on the host.
-fn work_order(
-    function: FunctionId,
-    method: &Method,
-    nodes: NodeCount,
-    request: &ExecuteRequest,
-) -> WorkOrder {
-    let config = &request.config;
-    let runtime = config.runtime.clone().map(|runtime| RuntimeConfig {
+/// Returns a work order with the parameters and the configuration of a request, without runtime settings
+/// that contain paths on the host.
+fn work_order(parameters: Option<Vec<Parameter>>, config: ExecuteConfig) -> WorkOrder {
+    let variables = config.environment().into_iter().map(|(name, value)| EnvVar { name, value });
+    let env_vars = Some(variables.collect());
+    let runtime = config.runtime.map(|runtime| RuntimeConfig {
         runtime_logger: String::new(),
         drivers_root_path: String::new(),
         ..runtime
     });
-    let parameters = request.arguments().into_iter().map(|value| Parameter { name: None, value });
-    let variables = config.environment().into_iter().map(|(name, value)| EnvVar { name, value });
+    let mut parameters = parameters.unwrap_or_default();
+    parameters.retain(|parameter| !parameter.value.is_empty());
+    parameters.iter_mut().for_each(|parameter| parameter.name = None);
     WorkOrder {
-        function_id: function.to_string(),
-        method: method.to_string(),
-        parameters: Some(parameters.collect()),
+        parameters: Some(parameters),
         config: ExecuteConfig {
-            number_of_nodes: nodes.number(),
-            stdin: config.stdin.clone(),
-            env_vars: Some(variables.collect()),
-            permissions: config.permissions.clone().filter(|urls| !urls.is_empty()),
+            stdin: config.stdin,
+            env_vars,
+            permissions: config.permissions.filter(|urls| !urls.is_empty()),
             runtime: runtime.filter(|runtime| *runtime != RuntimeConfig::default()),
             ..ExecuteConfig::default()
         },
@@ -197,17 +199,17 @@ fn check_config(config: &ExecuteConfig, errors: &mut Vec<String>) {
 
 /// Rejects texts that would be truncated or misread when passed to a process: arguments are cut at the
 /// first NUL, and variables are passed as `name=value`.
-fn check_texts(request: &ExecuteRequest, errors: &mut Vec<String>) {
-    if request.arguments().iter().any(|argument| argument.contains('\0')) {
+fn check_texts(work: &WorkOrder, errors: &mut Vec<String>) {
+    if work.parameters.iter().flatten().any(|parameter| parameter.value.contains('\0')) {
         errors.push("parameters must not contain NUL".to_owned());
     }
-    if request.config.permissions.iter().flatten().any(|url| url.contains('\0')) {
+    if work.config.permissions.iter().flatten().any(|url| url.contains('\0')) {
         errors.push("permissions must not contain NUL".to_owned());
     }
-    let is_valid = |(name, value): (&String, &String)| {
+    let is_valid = |EnvVar { name, value }: &EnvVar| {
         !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
     };
-    if !request.config.environment().iter().all(is_valid) {
+    if !work.config.env_vars.iter().flatten().all(is_valid) {
         let rule =
             "env_vars must have names without = and NUL that are not empty, and values without NUL";
         errors.push(rule.to_owned());

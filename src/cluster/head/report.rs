@@ -186,7 +186,7 @@ mod tests {
     fn order(config: &serde_json::Value) -> Order {
         let function = model::function::FunctionId::from_module(b"module").to_string();
         let request = json!({"function_id": function, "method": "m.wasm", "config": config});
-        Order::read(&serde_json::from_value(request).unwrap()).unwrap()
+        Order::read(serde_json::from_value(request).unwrap()).unwrap()
     }
 
     #[track_caller]

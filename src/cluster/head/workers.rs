@@ -284,7 +284,7 @@ impl Head {
             subgroup: Some(request.subgroup),
             topic: Some(request.topic),
         };
-        let execution = match Order::read(&request) {
+        let execution = match Order::read(request) {
             Ok(order) => {
                 self.execute(&Client::Peer(client.clone()), order).await.unwrap_or_else(|error| {
                     Arc::new(Execution::rejected(Code::UNAVAILABLE, error.to_string()))

@@ -17,7 +17,7 @@ fn executions() -> (Executions, Events, Clock) {
 fn order() -> Order {
     let function = FunctionId::from_module(b"module").to_string();
     let request = json!({"function_id": function, "method": "m.wasm"});
-    Order::read(&serde_json::from_value(request).unwrap()).unwrap()
+    Order::read(serde_json::from_value(request).unwrap()).unwrap()
 }
 
 fn peer() -> PeerId {

@@ -7,7 +7,7 @@ fn function_id() -> String {
 }
 
 fn parse(body: &Value) -> Result<Order, Vec<String>> {
-    Order::read(&serde_json::from_value(body.clone()).unwrap())
+    Order::read(serde_json::from_value(body.clone()).unwrap())
 }
 
 fn parse_config(config: &Value) -> Result<Order, Vec<String>> {

@@ -37,8 +37,9 @@ pub(super) async fn execute(
     let client = client(&request);
     let prefers_async = prefers_async(request.headers());
     let request: ExecuteRequest = rest.bodies.read(request).await?;
-    let order = Order::read(&request).map_err(|errors| RestError::invalid(&errors))?;
-    if !prefers_async && request.config.is_async != Some(true) {
+    let is_async = prefers_async || request.config.is_async == Some(true);
+    let order = Order::read(request).map_err(|errors| RestError::invalid(&errors))?;
+    if !is_async {
         let execution = rest.head.execute(&client, order).await?;
         let memory = rest.results.reserve_or_exceed(execution.n_output_bytes()).await;
         return Ok(memory.respond(response(&execution)).await);

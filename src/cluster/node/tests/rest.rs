@@ -242,7 +242,7 @@ async fn executions_in_progress_are_limited_listed_and_canceled() {
     let asked = request_within(&hello, 1, 60);
     let head = cluster.head.head().unwrap();
     let order =
-        crate::head::order::Order::read(&serde_json::from_value(asked.clone()).unwrap()).unwrap();
+        crate::head::order::Order::read(serde_json::from_value(asked.clone()).unwrap()).unwrap();
     let mut ids = Vec::new();
     let client = |peer: &str| crate::head::Client::Peer(peer.parse().unwrap());
     for (peer, n_let_in) in (1..).zip([256, 128, 64, 32, 16, 8, 4, 2, 1]) {
