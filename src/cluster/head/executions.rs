@@ -28,7 +28,7 @@ use super::{Client, ClientShare, Execution, admit};
 pub(super) const KEPT_MAX: usize = 1000;
 
 /// Maximum size of the remembered output, in bytes. If it is exceeded, the oldest completed executions
-/// are evicted.
+/// are evicted, but not the one that completed last.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Executions. Clones share one table.
@@ -45,6 +45,8 @@ struct History {
     order: VecDeque<String>,
     /// Size of the output of all results, in bytes.
     n_bytes: usize,
+    /// Id of the execution that completed last.
+    latest: String,
 }
 
 #[derive(Debug)]
@@ -194,22 +196,21 @@ impl Executions {
 impl History {
     /// Evicts the oldest completed executions while the limits are exceeded.
     fn evict(&mut self) {
-        let mut n_in_progress = 0;
-        while (self.order.len() > KEPT_MAX || self.n_bytes > KEPT_BYTES_MAX)
-            && n_in_progress < self.order.len()
-        {
-            let Some(id) = self.order.pop_front() else { return };
-            let ended = self.by_id.get(&id).and_then(|entry| {
+        let Self { by_id, order, n_bytes, latest } = self;
+        let mut n_kept = order.len();
+        order.retain(|id| {
+            if n_kept <= KEPT_MAX && *n_bytes <= KEPT_BYTES_MAX || id == latest {
+                return true;
+            }
+            let ended = by_id.get(id).and_then(|entry| {
                 entry.progress.lock().result.as_deref().map(Execution::n_output_bytes)
             });
-            if let Some(n_bytes) = ended {
-                self.by_id.remove(&id);
-                self.n_bytes = self.n_bytes.saturating_sub(n_bytes);
-            } else {
-                self.order.push_back(id);
-                n_in_progress += 1;
-            }
-        }
+            let Some(n_evicted) = ended else { return true };
+            by_id.remove(id);
+            n_kept -= 1;
+            *n_bytes = n_bytes.saturating_sub(n_evicted);
+            false
+        });
     }
 }
 
@@ -368,6 +369,7 @@ impl Track {
         progress.result = Some(Arc::clone(&execution));
         drop(progress);
         history.n_bytes += execution.n_output_bytes();
+        self.request_id().clone_into(&mut history.latest);
         history.evict();
         execution
     }

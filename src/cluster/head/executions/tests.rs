@@ -88,7 +88,9 @@ async fn completed_executions_are_evicted_oldest_first_and_running_executions_ne
         begin(&executions, &id, &clock).end(done(&id, 1));
     }
     assert!(executions.get("long").is_some() && executions.get("0").is_none());
-    assert!(executions.list(usize::MAX).len() <= KEPT_MAX);
+    let listed = executions.list(usize::MAX);
+    assert!(listed.len() <= KEPT_MAX);
+    assert_eq!(listed.last().unwrap().request_id, "long", "it began first");
     track.end(done("long", 1));
 }
 
@@ -100,6 +102,16 @@ async fn large_results_evict_old_results() {
     }
     assert!(executions.get("a").is_none() && executions.get("c").is_some());
     assert!(executions.history.lock().n_bytes <= KEPT_BYTES_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn result_above_the_limit_is_remembered_until_the_next_execution_completes() {
+    let (executions, _events, clock) = executions();
+    begin(&executions, "small", &clock).end(done("small", 1));
+    begin(&executions, "large", &clock).end(done("large", KEPT_BYTES_MAX + 1));
+    assert!(executions.get("large").is_some() && executions.get("small").is_none());
+    begin(&executions, "next", &clock).end(done("next", 1));
+    assert!(executions.get("large").is_none() && executions.get("next").is_some());
 }
 
 #[tokio::test(start_paused = true)]
