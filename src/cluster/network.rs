@@ -303,6 +303,13 @@ impl Network {
         }
     }
 
+    /// Forgets that disconnected `peer` sent valid messages.
+    pub fn forget(&self, peer: &PeerId) {
+        if let Some(peer) = id(peer) {
+            self.guard.note_lost(peer);
+        }
+    }
+
     /// Returns true if `peer` is allowed by name.
     pub fn allows_by_name(&self, peer: &PeerId) -> bool {
         id(peer).is_some_and(|peer| self.guard.allows_by_name(peer))

@@ -34,12 +34,6 @@ pub enum FunctionsError {
         /// Size of the content.
         size_bytes: usize,
     },
-    /// The content exceeds [`super::FUNCTION_BYTES_MAX`].
-    #[error("function of {size_bytes} bytes exceeds the maximum of {}", crate::FUNCTION_BYTES_MAX)]
-    TooLarge {
-        /// Size of the content.
-        size_bytes: usize,
-    },
     /// The content is not a function.
     #[error("invalid function content")]
     Content(#[from] ContentError),
@@ -87,11 +81,11 @@ pub enum ContentError {
         /// Limit that the content exceeds.
         max: usize,
     },
-    /// The files of the content exceed a limit, which can be lower than
+    /// The content or its files exceed a limit, which can be lower than
     /// [`FUNCTION_BYTES_MAX`](crate::FUNCTION_BYTES_MAX).
     #[error("more than {max} bytes")]
     TooLarge {
-        /// Limit that the files exceed.
+        /// Limit that the content exceeds.
         max: usize,
     },
     /// The path of a file leaves its directory or contains an invalid name.

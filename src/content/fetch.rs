@@ -47,6 +47,10 @@ const LARGE: TurnLimits = TurnLimits { total: 4, unnamed: 3, per_peer: 1, instal
 /// Limits of concurrent requests to gateways, which search for up to a minute for missing content.
 const GATEWAYS: TurnLimits = TurnLimits { total: 8, unnamed: 6, per_peer: 1, installs: 3 };
 
+/// Limits of concurrent responses to peers that request functions. Each has content of up to
+/// [`CAR_BYTES_MAX`] in memory until the peer has read it. None of them is an install.
+const ANSWERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 0 };
+
 /// Maximum size of a function that does not need a turn in [`LARGE`]. Most modules are smaller.
 const SMALL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -119,6 +123,7 @@ pub(super) struct FetchTurns {
     pub(super) transfers: Turns,
     large: Turns,
     gateways: Turns,
+    answers: Turns,
 }
 
 impl Default for FetchTurns {
@@ -127,6 +132,7 @@ impl Default for FetchTurns {
             transfers: Turns::new(TRANSFERS),
             large: Turns::new(LARGE),
             gateways: Turns::new(GATEWAYS),
+            answers: Turns::new(ANSWERS),
         }
     }
 }
@@ -268,12 +274,12 @@ impl Functions {
         self.fetch(content, claim, peers, until).await
     }
 
-    /// Returns the response to a peer's request for a function.
-    pub async fn answer(&self, question: &[u8]) -> Answer {
-        self.read_for_peer(question).await.unwrap_or_else(|| Answer {
-            head: AnswerHead::Missing.to_line(),
-            content: Bytes::new(),
-        })
+    /// Returns the response to the request of `requester`, a peer, for a function. Waits until few
+    /// enough responses are being written. Cancel-safe.
+    pub async fn answer(&self, requester: Requester, question: &[u8]) -> Answer {
+        let turn = self.0.turns.answers.take(Claim { requester, purpose: Purpose::Run }).await;
+        let missing = || Answer::new(AnswerHead::Missing.to_line(), Bytes::new());
+        self.read_for_peer(question).await.unwrap_or_else(missing).with_turn(turn)
     }
 
     async fn read_for_peer(&self, question: &[u8]) -> Option<Answer> {
@@ -299,7 +305,7 @@ impl Functions {
         } else {
             AnswerHead::Car { name: function.name, method, bytes }
         };
-        Some(Answer { head: head.to_line(), content })
+        Some(Answer::new(head.to_line(), content))
     }
 
     /// Fetches a function, unless it was stored in the meantime. The search stops at `until`.

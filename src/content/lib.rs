@@ -224,8 +224,8 @@ impl Functions {
     /// content id. A module that is already stored gets the new name. Cancel-safe.
     ///
     /// # Errors
-    /// [`FunctionsError::NotModule`], [`FunctionsError::TooLarge`], [`FunctionsError::Full`], or
-    /// [`FunctionsError::Files`].
+    /// [`FunctionsError::NotModule`], [`FunctionsError::Content`] if the module is too large,
+    /// [`FunctionsError::Full`], or [`FunctionsError::Files`].
     pub async fn add(
         &self,
         method: Method,

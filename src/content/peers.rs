@@ -6,6 +6,8 @@ use bytes::Bytes;
 use model::node::PeerId;
 use serde::{Deserialize, Serialize};
 
+use crate::turns::Turn;
+
 /// Protocol for requesting a function from a peer by its id. The response is an [`AnswerHead`] as one
 /// line, followed by the content. Not part of b7s.
 pub const FUNCTION_PROTOCOL: &str = "/triptych/function/1.0.0";
@@ -53,12 +55,26 @@ pub struct AnswerLimits {
 }
 
 /// A response to a peer: a first line, and content that is shared instead of copied.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Answer {
     /// The [`AnswerHead`] as one line.
     pub head: Bytes,
     /// The content; empty if the function is missing.
     pub content: Bytes,
+    /// Held until the response is written, since the content takes memory until then.
+    _turn: Option<Turn>,
+}
+
+impl Answer {
+    /// Creates a response with its first line.
+    #[must_use]
+    pub const fn new(head: Bytes, content: Bytes) -> Self {
+        Self { head, content, _turn: None }
+    }
+
+    pub(super) fn with_turn(self, turn: Option<Turn>) -> Self {
+        Self { _turn: turn, ..self }
+    }
 }
 
 /// First line of a response.

@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use futures::FutureExt as _;
 use model::node::PeerId;
 use tempfile::TempDir;
 
@@ -146,7 +147,7 @@ async fn large_module_is_found_by_its_id_as_a_tree_or_as_a_single_block() {
             assert_eq!(functions.get(id), Some(added.clone()));
             assert_eq!(functions.content(id).await.unwrap().unwrap(), bytes);
         }
-        let answer = functions.answer(whole.to_string().as_bytes()).await;
+        let answer = functions.answer(Requester::Unknown, whole.to_string().as_bytes()).await;
         assert_eq!(answer.content, bytes, "a peer that asks for one block is given it");
     }
     // A module that was requested by its id as a single block is stored under this id.
@@ -333,4 +334,16 @@ async fn concurrent_fetches_leave_no_locks_behind() {
         scope.spawn(leave);
     });
     assert_eq!(functions.0.flights.lock().len(), 0);
+}
+
+#[tokio::test]
+async fn peer_that_does_not_read_its_responses_gets_two_and_other_peers_get_theirs() {
+    let (_dir, functions) = store().await;
+    let slow = || Requester::Peer("12D3KooWsame".parse().unwrap());
+    let mut unread = vec![functions.answer(slow(), b"").await, functions.answer(slow(), b"").await];
+    assert!(functions.answer(slow(), b"").now_or_never().is_none());
+    let other = Requester::Peer("12D3KooWother".parse().unwrap());
+    assert!(functions.answer(other, b"").now_or_never().is_some());
+    unread.pop();
+    assert!(functions.answer(slow(), b"").now_or_never().is_some());
 }

@@ -121,7 +121,7 @@ impl VerifiedFunction {
             return Err(FunctionsError::NotModule { method });
         }
         if bytes.len() > FUNCTION_BYTES_MAX {
-            return Err(FunctionsError::TooLarge { size_bytes: bytes.len() });
+            return Err(ContentError::TooLarge { max: FUNCTION_BYTES_MAX }.into());
         }
         let label = NameHints { name, method: Some(method) };
         Self::of_dag(label, pack::file(bytes, CUT), FUNCTION_BYTES_MAX)
@@ -152,7 +152,7 @@ impl VerifiedFunction {
     ) -> Result<Self, FunctionsError> {
         let size_bytes = bytes.len();
         if size_bytes > FUNCTION_BYTES_MAX {
-            return Err(FunctionsError::TooLarge { size_bytes });
+            return Err(ContentError::TooLarge { max: FUNCTION_BYTES_MAX }.into());
         }
         if id.codec() != Codec::Raw || !id.names(&bytes) {
             return Err(FunctionsError::Mismatch { id: id.into(), size_bytes });
@@ -190,7 +190,7 @@ impl VerifiedFunction {
         contents: Contents,
     ) -> Result<Self, FunctionsError> {
         if bytes.len() > CAR_BYTES_MAX {
-            return Err(FunctionsError::TooLarge { size_bytes: bytes.len() });
+            return Err(ContentError::TooLarge { max: CAR_BYTES_MAX }.into());
         }
         let (name, method, kind) = choose_names(id, label, &contents)?;
         let module = contents.module(&method).filter(|_| contents.folder().is_none());

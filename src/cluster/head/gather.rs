@@ -268,7 +268,6 @@ impl Work<'_> {
                     Err(failure) => self.fail(&peer, failure),
                 }
             }
-            ReplyKind::TooLong => self.fail(&peer, Failure::TooLong),
             ReplyKind::LineClosed(number) => match self.open.get(&peer).map(|open| open.line) {
                 Some(Some(line)) if line == number => self.fail(&peer, Failure::Lost),
                 Some(None) => {
@@ -388,7 +387,9 @@ impl Work<'_> {
         };
         let spare = if is_allowed { self.spare(trust) } else { None };
         if self.head.0.slots.has_never_answered(peer) {
-            // The roll is called again, since other workers might hold the function by now.
+            // A worker that has never returned a result might be unable to, so it gets no further orders
+            // for a while, although this one is still open. The roll is called again, since other
+            // workers might hold the function by now.
             self.head.0.slots.note_silent(peer);
             self.is_hedging = true;
             self.call();

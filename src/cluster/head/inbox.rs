@@ -35,8 +35,6 @@ pub(super) enum ReplyKind {
     Stalled,
     /// A part of a long response of the worker has arrived.
     Sending,
-    /// The worker's response exceeds the limit of this head.
-    TooLong,
     /// The last connection to the peer was closed.
     Gone,
     /// The line with this number was closed. A later line might exist.
@@ -67,6 +65,10 @@ struct OpenInbox {
     replies: mpsc::Sender<Reply>,
 }
 
+/// Maximum number of waiting replies for one execution. Further replies are dropped. It is enough for
+/// the results of thousands of workers that respond at the same time.
+const REPLIES_MAX: usize = 16 * 1024;
+
 /// Inbox of one execution. It is closed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Inbox {
@@ -78,9 +80,7 @@ pub(super) struct Inbox {
 impl Inboxes {
     /// Opens the inbox of a request.
     pub(super) fn open(&self, request_id: &str, function: FunctionId, call: CallDigest) -> Inbox {
-        // The same capacity as in b7s. Further replies are dropped, since a roll call with so many
-        // replies has found its workers.
-        let (sender, replies) = mpsc::channel(1000);
+        let (sender, replies) = mpsc::channel(REPLIES_MAX);
         let entry = OpenInbox { function_id: function.to_string(), call, replies: sender };
         self.0.lock().insert(request_id.to_owned(), entry);
         Inbox { request_id: request_id.to_owned(), replies, inboxes: Arc::clone(&self.0) }
@@ -108,9 +108,17 @@ impl Inboxes {
 
 impl OpenInbox {
     fn put(&self, reply: Reply) {
-        // Progress must not displace results.
-        let is_progress = matches!(reply.kind, ReplyKind::Sending);
-        if is_progress && self.replies.capacity() < self.replies.max_capacity() / 2 {
+        // Replies that a worker can send without an order must not displace results. A roll call with so
+        // many replies has found its workers.
+        let can_repeat = matches!(
+            reply.kind,
+            ReplyKind::RollCall(_)
+                | ReplyKind::Waiting
+                | ReplyKind::Compiling
+                | ReplyKind::Running
+                | ReplyKind::Sending
+        );
+        if can_repeat && self.replies.capacity() < self.replies.max_capacity() / 2 {
             return;
         }
         if self.replies.try_send(reply).is_err() {
@@ -148,6 +156,8 @@ pub(super) enum Failure {
     Final(Code, String),
     /// The response exceeds the limit of this head.
     TooLong,
+    /// The response could not be parsed, for this reason, or contains no result.
+    Malformed(String),
     /// The worker did not respond in time.
     Silent,
     /// A spare that got the order later responded first.
@@ -181,6 +191,7 @@ impl Failure {
             Self::TooLong => {
                 "returned more output than this head accepts: raise its --output-limit".to_owned()
             }
+            Self::Malformed(reason) => format!("returned a malformed response ({reason})"),
             Self::Silent => "did not respond in time".to_owned(),
             Self::Overtaken => "was slower than usual, and a spare responded first".to_owned(),
             Self::Lost => "was lost".to_owned(),
@@ -204,8 +215,12 @@ pub(super) fn read_answer(
     policy: SignaturePolicy,
 ) -> Result<NodeResult, Failure> {
     let WorkOrderResponse { code, result, error_message, is_final, .. } = response;
-    // Valid codes have three characters. Long texts are not stored as codes.
-    let code = if code.as_str().len() > 8 { Code::ERROR } else { code };
+    // Other codes, such as "202", would describe the whole execution as successful or in progress.
+    let is_known = matches!(code.as_str().as_bytes(), [b'4' | b'5', b'0'..=b'9', b'0'..=b'9']);
+    let code = if is_known || code == Code::OK { code } else { Code::ERROR };
+    if code == Code::OK && error_message.is_empty() && result == NodeResult::default() {
+        return Err(Failure::Malformed("no result".to_owned()));
+    }
     let has_run = error_message.is_empty() && result.result.exit_code != 0;
     if code != Code::OK && !has_run {
         let failure = if is_final { Failure::Final } else { Failure::Refused };
@@ -233,8 +248,8 @@ mod tests {
     ) {
         let result = Outcome { exit_code, ..Outcome::default() };
         let response = WorkOrderResponse {
+            result: NodeResult { code: code.clone(), result, ..NodeResult::default() },
             code,
-            result: NodeResult { result, ..NodeResult::default() },
             ..WorkOrderResponse::default()
         };
         let read = read_answer(response, signed, policy).map(|answer| answer.result.exit_code);
@@ -276,6 +291,18 @@ mod tests {
         // A worker that refuses has no result to sign.
         let busy = Failure::Refused(Code::ERROR, String::new());
         check((Code::ERROR, 0), (Signed::No, Required), &Err(busy));
+    }
+
+    #[test]
+    fn response_without_a_result_or_with_the_code_of_another_state_is_no_result() {
+        let read = |code: Code| {
+            let response = WorkOrderResponse { code, ..WorkOrderResponse::default() };
+            read_answer(response, Signed::No, SignaturePolicy::WhereGiven)
+        };
+        assert_eq!(read(Code::OK), Err(Failure::Malformed("no result".to_owned())));
+        for code in [Code::ACCEPTED, Code::NO_CONTENT, Code::default()] {
+            assert_eq!(read(code), Err(Failure::Refused(Code::ERROR, String::new())));
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct Roster {
     pub(super) ready: VecDeque<PeerId>,
     /// Latest reply of each connected worker. A ready worker remains ready, whatever it replies later.
     replies: BTreeMap<PeerId, Readiness>,
+    /// Number of replies before which some listening workers have certainly not replied.
+    n_replies_min: usize,
 }
 
 impl Roster {
@@ -49,6 +51,7 @@ impl Roster {
     pub(super) fn forget(&mut self, peer: &PeerId) {
         self.ready.retain(|ready| ready != peer);
         self.replies.remove(peer);
+        self.n_replies_min = 0;
     }
 
     /// Forgets the workers that refused or are busy, since they might be free now.
@@ -95,11 +98,28 @@ impl Roster {
         self.replies.values().filter(is_coming).count()
     }
 
+    /// Returns the `listening` workers if all of them have replied. Calls `listening` only if enough
+    /// workers have replied since the last call: with thousands of workers, a call for each reply would
+    /// take seconds.
+    fn listening_if_replied(
+        &mut self,
+        listening: impl FnOnce() -> Vec<PeerId>,
+    ) -> Option<Vec<PeerId>> {
+        if self.replies.len() < self.n_replies_min {
+            return None;
+        }
+        let listening = listening();
+        let silent = listening.iter().filter(|peer| !self.replies.contains_key(*peer));
+        let n_silent = silent.count();
+        self.n_replies_min = self.replies.len() + n_silent;
+        (n_silent == 0).then_some(listening)
+    }
+
     /// Returns true if all `listening` workers refused, and none of them because it is busy.
-    fn is_refused_by_all(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
+    fn is_refused_by_all(&self, listening: &[PeerId]) -> bool {
         self.refusals().next().is_some()
             && self.n_coming() == 0
-            && listening().iter().all(|peer| self.has_refused(peer))
+            && listening.iter().all(|peer| self.has_refused(peer))
     }
 
     /// Returns true if enough workers are ready, busy or fetching the function to complete the request.
@@ -111,23 +131,21 @@ impl Roster {
         }
     }
 
-    /// Returns true if there are too few workers in `listening` and all of them have replied.
-    fn is_short_of(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
+    /// Returns true if there are too few workers in `listening`, all of which have replied.
+    fn is_short_of(&self, listening: &[PeerId]) -> bool {
         let NodeCount::Exactly(n) = self.wanted else { return false };
-        let listening = listening();
-        !listening.is_empty()
-            && listening.len() < n.get()
-            && listening.iter().all(|peer| self.replies.contains_key(peer))
+        !listening.is_empty() && listening.len() < n.get()
     }
 
     /// Returns true if enough workers are ready. If all workers are requested, returns true once all of
-    /// `listening` have replied.
-    fn is_complete(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
-        let has_decided =
-            |peer: &PeerId| self.replies.get(peer).is_some_and(|it| *it != Readiness::Fetching);
+    /// `listening`, which have replied, are ready or have refused.
+    fn is_complete(&self, listening: Option<&[PeerId]>) -> bool {
+        let is_fetching = |peer: &PeerId| self.replies.get(peer) == Some(&Readiness::Fetching);
         match self.wanted {
             NodeCount::Exactly(n) => self.ready.len() >= n.get(),
-            NodeCount::Everyone => !self.ready.is_empty() && listening().iter().all(has_decided),
+            NodeCount::Everyone => {
+                !self.ready.is_empty() && listening.is_some_and(|it| !it.iter().any(is_fetching))
+            }
         }
     }
 }
@@ -182,18 +200,19 @@ pub(super) async fn call(
     // workers, which would have to fetch it from this head, are acquired only after that.
     let mut can_fetch = false;
     loop {
-        let listening = || head.listening(order);
-        if roster.is_complete(listening) {
+        let listening = roster.listening_if_replied(|| head.listening(order));
+        if roster.is_complete(listening.as_deref()) {
             let peers = roster.ready.len();
             info!(request, peers, "enough peers reported for roll call");
             return head.choose_of(roster, order).map_err(Shortage::early);
         }
-        if queued.is_none() && roster.is_refused_by_all(listening) {
+        let listening = listening.as_deref();
+        if queued.is_none() && listening.is_some_and(|it| roster.is_refused_by_all(it)) {
             info!(request, refused = roster.refusals().count(), "all peers refused");
             return head.choose_of(roster, order).map_err(Shortage::early);
         }
         let is_known = Instant::now() >= relayed_at && head.context.peers.is_settled();
-        if is_known && roster.is_short_of(listening) {
+        if is_known && listening.is_some_and(|it| roster.is_short_of(it)) {
             let (ready, refused) = (roster.ready.len(), roster.refusals().count());
             info!(request, ready, refused, "the group has fewer peers than requested");
             return Err(Shortage::early(roster.into()));
@@ -223,6 +242,7 @@ pub(super) async fn call(
             () = sleep_until(relayed_at), if Instant::now() < relayed_at => {}
             () = sleep_until(calls.look_at) => {
                 calls.publish_if_due(head, track, order).await;
+                roster.n_replies_min = 0;
                 // A worker that was full, or lacked the function, when the roll was called might offer
                 // slots by now.
                 if queued.is_none() {
@@ -253,7 +273,15 @@ async fn grant(queued: &mut Option<QueuedRequest>) -> Option<Vec<Lease>> {
     }
 }
 
-/// Publishes one roll call repeatedly.
+/// Time after a publication before a peer that joins a topic makes the next one due. A peer that joins
+/// and leaves repeatedly must not make the head exceed the gossip limits of its workers.
+const JOINED_AFTER: Duration = Duration::from_secs(1);
+
+/// Maximum time until the next publication.
+const AGAIN_AFTER_MAX: Duration = Duration::from_secs(32);
+
+/// Publishes one roll call repeatedly. A publication is due if there was none yet, if a peer has joined
+/// a topic since the latest one, which is at least [`JOINED_AFTER`] ago, or if `again_after` has passed.
 #[derive(Debug)]
 pub(super) struct Calls {
     message: Vec<u8>,
@@ -281,7 +309,7 @@ impl Calls {
             message,
             published_at: None,
             n_joins: 0,
-            // Doubled after each publication. After 2 s, a busy worker might be free, or a slow one
+            // Doubled after each repetition by time. After 2 s, a busy worker might be free, or a slow one
             // might have missed the call. Repeating the call sooner would add to the load that delays
             // the replies.
             again_after: Duration::from_secs(2),
@@ -295,13 +323,9 @@ impl Calls {
         // Checks often whether a worker has joined the topic. Such a worker has missed the call, since
         // gossip does not repeat messages.
         self.look_at = now + Duration::from_millis(100);
-        let is_due = self
-            .published_at
-            .is_none_or(|at| n_joins != self.n_joins || at + self.again_after <= now);
-        if !is_due {
+        if !self.is_due(now, n_joins) {
             return;
         }
-        self.n_joins = n_joins;
         match head.context.network.publish(topic, self.message.clone()).await {
             Ok(()) => info!(request, topic, "roll call published"),
             // The call remains due, so it is published as soon as there is a listener.
@@ -313,9 +337,19 @@ impl Calls {
         counts.add(metrics::MESSAGES_PUBLISHED, &[topic]);
         counts.add(metrics::PUBLISHED, &["MsgRollCall", topic]);
         counts.add_n(metrics::MESSAGES_PUBLISHED_BYTES, &[], self.message.len());
-        if self.published_at.replace(now).is_some() {
-            self.again_after *= 2;
+        self.note_published(now, n_joins);
+    }
+
+    fn is_due(&self, now: Instant, n_joins: u64) -> bool {
+        let after = if n_joins == self.n_joins { self.again_after } else { JOINED_AFTER };
+        self.published_at.is_none_or(|at| at + after <= now)
+    }
+
+    fn note_published(&mut self, now: Instant, n_joins: u64) {
+        if self.published_at.replace(now).is_some() && n_joins == self.n_joins {
+            self.again_after = AGAIN_AFTER_MAX.min(self.again_after * 2);
         }
+        self.n_joins = n_joins;
     }
 }
 
@@ -326,7 +360,7 @@ mod tests {
     use super::*;
 
     fn id(n: u8) -> PeerId {
-        format!("12D3KooWpeer{n}").parse().unwrap()
+        format!("12D3KooWpeer{n}").replace('0', "A").parse().unwrap()
     }
 
     fn exactly(n: usize) -> Roster {
@@ -339,7 +373,7 @@ mod tests {
         for n in [1, 1, 1] {
             roster.note(id(n), Readiness::Ready);
         }
-        assert!(!roster.is_complete(Vec::new));
+        assert!(!roster.is_complete(Some(&[])));
         assert_eq!(roster.take_chosen(|_| Some(1)), None);
         roster.note(id(2), Readiness::Ready);
         roster.note(id(3), Readiness::Ready);
@@ -364,25 +398,72 @@ mod tests {
     }
 
     #[test]
+    fn peer_that_keeps_joining_topics_causes_at_most_one_publication_per_second() {
+        let start = Instant::now();
+        let mut calls = Calls {
+            message: Vec::new(),
+            published_at: None,
+            n_joins: 0,
+            again_after: Duration::from_secs(2),
+            look_at: start,
+        };
+        let mut publish = |seconds: f64, n_joins| {
+            let now = start + Duration::from_secs_f64(seconds);
+            let is_due = calls.is_due(now, n_joins);
+            if is_due {
+                calls.note_published(now, n_joins);
+            }
+            is_due
+        };
+        let n_published =
+            (0..1000_u32).filter(|n| publish(f64::from(*n) / 10.0, u64::from(*n))).count();
+        assert_eq!(n_published, 100);
+        assert_eq!([100.0, 101.0].map(|at| publish(at, 990)), [false, true], "by time");
+        assert_eq!([104.0, 105.0].map(|at| publish(at, 990)), [false, true], "later each time");
+    }
+
+    #[test]
     fn group_is_reported_as_too_small_only_after_all_listening_workers_have_replied() {
         let mut roster = exactly(3);
+        let is_short_of = |roster: &mut Roster, listening: &[u8]| {
+            let listening = || listening.iter().map(|n| id(*n)).collect();
+            roster.listening_if_replied(listening).is_some_and(|it| roster.is_short_of(&it))
+        };
         roster.note(id(1), Readiness::Ready);
-        assert!(!roster.is_short_of(|| vec![id(1), id(2)]), "one has not replied");
+        assert!(!is_short_of(&mut roster, &[1, 2]), "one has not replied");
         roster.note(id(2), Readiness::Fetching);
-        assert!(roster.is_short_of(|| vec![id(1), id(2)]));
-        assert!(!roster.is_short_of(|| vec![id(1), id(2), id(3)]));
-        assert!(!exactly(3).is_short_of(Vec::new), "workers might be about to connect");
+        assert!(is_short_of(&mut roster, &[1, 2]));
+        assert!(!is_short_of(&mut roster, &[1, 2, 3]));
+        assert!(!is_short_of(&mut exactly(3), &[]), "workers might be about to connect");
     }
 
     #[test]
     fn roll_call_for_all_nodes_ends_when_every_listening_worker_has_replied() {
         let mut roster = Roster::new(NodeCount::Everyone);
-        assert!(!roster.is_complete(Vec::new), "a worker might still connect");
+        let is_complete = |roster: &mut Roster, n: u8| {
+            let listening = roster.listening_if_replied(|| (1..=n).map(id).collect());
+            roster.is_complete(listening.as_deref())
+        };
+        assert!(!is_complete(&mut roster, 0), "a worker might still connect");
         roster.note(id(1), Readiness::Ready);
         roster.note(id(2), Readiness::Refused("full".into()));
-        assert!(!roster.is_complete(|| vec![id(1), id(2), id(3)]));
+        assert!(!is_complete(&mut roster, 3));
         roster.note(id(3), Readiness::Ready);
-        assert!(roster.is_complete(|| vec![id(1), id(2), id(3)]));
+        assert!(is_complete(&mut roster, 3));
         assert_eq!(roster.take_chosen(|_| Some(1)), Some(vec![id(1), id(3)]));
+    }
+    #[test]
+    fn listening_workers_are_looked_up_rarely_while_many_workers_reply() {
+        let mut roster = Roster::new(NodeCount::Everyone);
+        let mut n_lookups = 0;
+        for n in 1..=200 {
+            roster.note(id(n), Readiness::Ready);
+            let listening = roster.listening_if_replied(|| {
+                n_lookups += 1;
+                (1..=200).map(id).collect()
+            });
+            assert_eq!(roster.is_complete(listening.as_deref()), n == 200);
+        }
+        assert_eq!(n_lookups, 2);
     }
 }

@@ -18,12 +18,12 @@ use tracing::{debug, info, warn};
 use wire::executions::ClusterEventKind;
 use wire::functions::{ClusterBody, ExecuteRequest};
 
-use super::inbox::{Readiness, ReplyKind, read_answer, shorten_reason};
+use super::inbox::{Failure, Readiness, ReplyKind, read_answer, shorten_reason};
 use super::order::Order;
 use super::{Client, Execution, Head};
 use crate::message::{
     Code, Execute, ExecuteReply, LINE_PROTOCOL, Message, NodeResult, OrderState, RollCallResponse,
-    SignedCall, WORK_PROTOCOL, WorkOrder, WorkOrderResponse, frame, json,
+    Signed, SignedCall, WORK_PROTOCOL, WorkOrder, WorkOrderResponse, frame, json,
 };
 use crate::metrics;
 use crate::network::line::{Frame, Frames, Incoming, Line};
@@ -167,7 +167,7 @@ impl Lines {
     /// Sends a frame to `peer` in the background, if there is a line.
     pub(super) fn send_soon(&self, peer: &PeerId, frame: Frame) {
         let Some(slot) = self.by_worker.lock().get(peer).cloned() else { return };
-        self.group.spawn("cancel", async move {
+        self.group.spawn("line frame", async move {
             let line = slot.lock().await.clone();
             if let Some((_, line)) = line
                 && line.send(frame).await.is_err()
@@ -232,9 +232,18 @@ impl Head {
             self.0.context.network.blame(peer);
         }
         match request_id {
-            Some(request_id) => self.0.inboxes.put(request_id, peer, ReplyKind::TooLong),
+            Some(request_id) => self.0.inboxes.put(request_id, peer, failed(Failure::TooLong)),
             // The request is unknown, so any request that waits for this worker might be affected.
-            None => self.0.inboxes.put_everywhere(peer, || ReplyKind::TooLong),
+            None => self.0.inboxes.put_everywhere(peer, || failed(Failure::TooLong)),
+        }
+    }
+
+    /// Handles a message of `peer` that could not be parsed for `reason`. If it names a request, the
+    /// request gets no result from `peer`.
+    pub(crate) fn note_malformed(&self, peer: &PeerId, bytes: &[u8], reason: &str) {
+        if let Some(request_id) = request_id_in(bytes) {
+            let failure = Failure::Malformed(shorten_reason(reason));
+            self.0.inboxes.put(request_id, peer, failed(failure));
         }
     }
 
@@ -303,10 +312,12 @@ impl Head {
     /// Reads the frames on a worker's line until it is closed or the worker is no longer allowed.
     pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
         let mut excluded = pin!(self.0.context.network.excluded(&peer));
-        // A worker answers pings only after the response that it is sending.
+        // A worker answers pings only after the response that it is sending. Without an order, it has no
+        // long response to send.
         let note_part = || {
             self.0.slots.note_pong(&peer);
             self.0.inboxes.put_everywhere(&peer, || ReplyKind::Sending);
+            self.0.slots.n_running(&peer) > 0
         };
         loop {
             let incoming = select! {
@@ -318,7 +329,10 @@ impl Head {
                 None => break,
                 Some(Incoming::Whole(frame)) => frame,
                 Some(Incoming::Cut(start)) => {
-                    self.note_long_answer(&peer, &start.content);
+                    // Without an order, this might be the response to one that was canceled.
+                    if self.0.slots.n_running(&peer) > 0 {
+                        self.note_long_answer(&peer, &start.content);
+                    }
                     continue;
                 }
             };
@@ -333,8 +347,9 @@ impl Head {
                     match serde_json::from_slice::<WorkOrderResponse>(&frame.content) {
                         Ok(response) => self.note_answer(&peer, response),
                         Err(error) => {
-                            self.0.context.network.blame(&peer);
                             debug!(%peer, %error, "dropped a malformed response");
+                            self.0.context.network.blame(&peer);
+                            self.note_malformed(&peer, &frame.content, &error.to_string());
                         }
                     }
                 }
@@ -359,6 +374,10 @@ impl Head {
     pub(crate) fn note_line_closed(&self, peer: &PeerId, number: u64) {
         self.0.inboxes.put_everywhere(peer, || ReplyKind::LineClosed(number));
     }
+}
+
+fn failed(failure: Failure) -> ReplyKind {
+    ReplyKind::Answered(Box::new(Err(failure)), Signed::No)
 }
 
 /// Finds the request id in the start of a message. Nodes of both b7s versions write it there.

@@ -202,7 +202,6 @@ impl Actor {
                 if num_established > 0 {
                     return None;
                 }
-                self.guard.note_lost(peer_id);
                 self.heads.remove(&peer_id);
                 self.note_heads();
                 let is_refused = self.dialer.note_lost(peer_id, Instant::now());

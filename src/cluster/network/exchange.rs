@@ -10,7 +10,7 @@ use content::duration_at_min_rate;
 use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use libp2p::Stream;
 use task::group::Group;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::debug;
 
@@ -24,9 +24,11 @@ use crate::peer_db::PeerDbError;
 /// Time for a peer to send one message.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
-/// Time limit for creating a response. Also the time by which its reader can fall behind the minimum
-/// rate.
+/// Time limit for creating a response.
 const RESPONSE_WITHIN: Duration = Duration::from_mins(1);
+
+/// Maximum time by which the reader of a response can fall behind the minimum rate.
+const READER_LAG_MAX: Duration = Duration::from_secs(10);
 
 /// Size of the pieces in which a response is written. At the minimum rate, a piece takes a second.
 const RESPONSE_PIECE_BYTES: usize = 64 * 1024;
@@ -97,8 +99,8 @@ pub(super) async fn ask(
     read(&mut stream, None, bytes_max, None).await
 }
 
-/// Reads messages from the `accepted` streams, each in its own task of `group`. A message that needs no
-/// response can have up to `message_bytes_max` bytes.
+/// Reads messages from the `accepted` streams, each in its own task of `group`. The slots of the streams
+/// limit the number of tasks. A message that needs no response can have up to `message_bytes_max` bytes.
 pub(super) async fn read_all(
     mut accepted: mpsc::Receiver<Inbound>,
     protocols: Protocols,
@@ -107,8 +109,6 @@ pub(super) async fn read_all(
     budget: Budget,
     group: Group,
 ) {
-    // The limit equals the capacity of the queue of accepted streams.
-    let reading = Arc::new(Semaphore::new(1024));
     while let Some(inbound) = accepted.recv().await {
         if protocols.lines.contains(&inbound.protocol.as_ref()) {
             let Inbound { peer, stream, slot, .. } = inbound;
@@ -122,7 +122,6 @@ pub(super) async fn read_all(
             drop(events.send(Event::LineOpened { peer, line, frames }).await);
             continue;
         }
-        let Ok(permit) = Arc::clone(&reading).acquire_owned().await else { return };
         let is_question = protocols.questions.contains(&inbound.protocol.as_ref());
         let (events, told_bytes_max) =
             (events.clone(), (!is_question).then_some(message_bytes_max));
@@ -137,7 +136,6 @@ pub(super) async fn read_all(
                     _ => {}
                 }
             }
-            drop(permit);
         });
     }
 }
@@ -191,7 +189,7 @@ async fn write_paced(
     let began = Instant::now();
     let mut n_bytes = 0;
     for piece in iter::once(head).chain(content.chunks(RESPONSE_PIECE_BYTES)) {
-        let end = began + RESPONSE_WITHIN + duration_at_min_rate(n_bytes);
+        let end = began + READER_LAG_MAX + duration_at_min_rate(n_bytes);
         timeout_at(end, stream.write_all(piece)).await.map_err(|_| io::ErrorKind::TimedOut)??;
         n_bytes += piece.len();
     }

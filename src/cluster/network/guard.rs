@@ -18,6 +18,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use content::Requester;
 use libp2p::PeerId;
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -114,6 +115,16 @@ pub enum Standing {
     Stranger,
     /// No peer was named.
     Unknown,
+}
+
+impl Standing {
+    /// Returns the party for which `peer` with this standing requests a function.
+    pub fn requester(self, peer: &model::node::PeerId) -> Requester {
+        match self {
+            Self::Named => Requester::Named(peer.clone()),
+            Self::Stranger | Self::Unknown => Requester::Peer(peer.clone()),
+        }
+    }
 }
 
 /// Decision about a gossip message.

@@ -115,11 +115,15 @@ impl Line {
 impl Frames {
     /// Returns the next frame, or `None` when the line was closed. Not cancel-safe.
     pub async fn next(&mut self) -> Option<Incoming> {
-        self.next_in_parts(&|| ()).await
+        self.next_in_parts(&|| true).await
     }
 
-    /// Like [`Self::next`]. Calls `note_part` whenever a large part of a frame has arrived.
-    pub async fn next_in_parts(&mut self, note_part: &(dyn Fn() + Sync)) -> Option<Incoming> {
+    /// Like [`Self::next`]. Calls `note_part` whenever a large part of a frame has arrived. If it returns
+    /// false, the rest of the frame is skipped, as for a frame that exceeds the limit.
+    pub async fn next_in_parts(
+        &mut self,
+        note_part: &(dyn Fn() -> bool + Sync),
+    ) -> Option<Incoming> {
         let share = self.share.as_mut();
         let read =
             read(&mut self.stream, self.bytes_max, share, &mut self.to_skip, note_part).await;
@@ -142,7 +146,7 @@ async fn read(
     bytes_max: usize,
     share: Option<&mut Share>,
     to_skip: &mut u64,
-    note_part: &(dyn Fn() + Sync),
+    note_part: &(dyn Fn() -> bool + Sync),
 ) -> io::Result<Option<Incoming>> {
     let skipped = usize::try_from(*to_skip).unwrap_or(usize::MAX);
     let mut nowhere = sink();
@@ -158,26 +162,29 @@ async fn read(
     let ([a], [b, c, d, kind]) = (first, rest);
     let n_announced = u32::from_be_bytes([a, b, c, d]);
     let n_announced = usize::try_from(n_announced).unwrap_or(usize::MAX);
-    let is_cut = n_announced > bytes_max;
-    let n_bytes = if is_cut { START_BYTES.min(n_announced) } else { n_announced };
+    let n_bytes = if n_announced > bytes_max { START_BYTES.min(n_announced) } else { n_announced };
     let content = read_content(stream, n_bytes, share, note_part);
-    let content = timeout(FRAME_WITHIN * n_messages(n_bytes), content).await.map_err(late)??;
-    let frame = Frame { kind, content: content.into() };
-    if !is_cut {
-        return Ok(Some(Incoming::Whole(frame)));
+    let mut content =
+        timeout(FRAME_WITHIN * n_messages(n_bytes), content).await.map_err(late)??;
+    let n_left = n_announced - content.len();
+    if n_left == 0 {
+        return Ok(Some(Incoming::Whole(Frame { kind, content: content.into() })));
     }
-    *to_skip = u64::try_from(n_announced - n_bytes).unwrap_or(u64::MAX);
-    Ok(Some(Incoming::Cut(frame)))
+    *to_skip = u64::try_from(n_left).unwrap_or(u64::MAX);
+    content.truncate(START_BYTES);
+    content.shrink_to_fit();
+    Ok(Some(Incoming::Cut(Frame { kind, content: content.into() })))
 }
 
-/// Reads `n_bytes` into a buffer that grows with the received data, not with the announced length.
+/// Reads `n_bytes`, or fewer if `note_part` returns false, into a buffer that grows with the received
+/// data, not with the announced length.
 async fn read_content(
     stream: &mut (impl AsyncRead + Unpin),
     n_bytes: usize,
     mut share: Option<&mut Share>,
-    note_part: &(dyn Fn() + Sync),
+    note_part: &(dyn Fn() -> bool + Sync),
 ) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
+    let (mut content, mut n_read) = (Vec::new(), 0);
     while content.len() < n_bytes {
         let n_before = content.len();
         let n_after = n_bytes.min((2 * n_before).max(READ_BYTES));
@@ -191,8 +198,10 @@ async fn read_content(
         content.resize(n_after, 0);
         for part in content.get_mut(n_before..).unwrap_or_default().chunks_mut(PART_BYTES) {
             stream.read_exact(part).await?;
-            if part.len() == PART_BYTES {
-                note_part();
+            n_read += part.len();
+            if part.len() == PART_BYTES && !note_part() {
+                content.truncate(n_read);
+                return Ok(content);
             }
         }
     }

@@ -2,8 +2,8 @@
 //! bounded queue.
 //!
 //! Each message has its own stream, so many streams arrive together when many peers reply to one head.
-//! The queue fits the replies to one roll call. Further streams are dropped with a warning. Their
-//! senders notice the failure.
+//! The queue fits the replies to one roll call. Further streams are dropped. Their senders notice the
+//! failure.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -27,10 +27,18 @@ use task::tally::{Counted, Tally};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self};
 use tokio::sync::oneshot;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::Protocols;
-use super::guard::Guard;
+use super::guard::{Guard, Offense};
+
+/// Maximum number of streams that are waiting, being read or being answered. A quarter is reserved for
+/// named peers. A peer can have a quarter of the number that the others leave.
+const STREAMS_MAX: usize = 2048;
+
+/// Maximum number of such streams of one peer, over all its connections. It is much higher than usual: by
+/// default, a peer has up to 10 work orders and responses in progress.
+const STREAMS_PER_PEER_MAX: usize = 128;
 
 /// A stream opened by a peer. It counts toward the peer's limit of simultaneous streams.
 #[derive(Debug)]
@@ -50,6 +58,11 @@ pub(super) type Opened = oneshot::Sender<io::Result<Stream>>;
 pub(super) struct Open {
     protocol: StreamProtocol,
     opened: Opened,
+}
+
+fn has_room(is_named: bool, n_own: usize, n_others: usize) -> bool {
+    let n_max = if is_named { STREAMS_MAX } else { STREAMS_MAX / 4 * 3 };
+    n_own < STREAMS_PER_PEER_MAX.min(n_max.saturating_sub(n_others).div_ceil(4))
 }
 
 /// Behavior that passes requests to connections and accepted streams to the queue.
@@ -150,17 +163,21 @@ impl Handler {
             debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not allowed");
             return;
         }
-        // The limit applies to all connections of the peer together. It is much higher than usual: by
-        // default, a peer has up to 10 work orders and responses in progress.
-        let slot = self.slots.add(&self.peer, |n_own, _| n_own < 128);
+        let is_named = guard.is_named(self.peer);
+        let slot =
+            self.slots.add(&self.peer, |n_own, n_others| has_room(is_named, n_own, n_others));
         let Some(slot) = slot else {
-            warn!(peer = %self.peer, %protocol, "dropped a stream: the peer has too many open");
+            debug!(peer = %self.peer, %protocol, "dropped a stream: too many are open");
+            // If the peer has fewer streams, other peers have too many, which is not its offense.
+            if self.slots.count(&self.peer) >= STREAMS_PER_PEER_MAX {
+                guard.offended(self.peer, Offense::Streams);
+            }
             return;
         };
         let accepted = Inbound { peer: self.peer, protocol, stream, slot };
         // If the queue is closed, the node is stopping.
         if let Err(TrySendError::Full(_)) = inbound.try_send(accepted) {
-            warn!(peer = %self.peer, "dropped a stream: too many are waiting to be read");
+            debug!(peer = %self.peer, "dropped a stream: too many are waiting to be read");
         }
     }
 }
@@ -255,5 +272,24 @@ impl InboundUpgrade<Stream> for AnyOf {
 
     fn upgrade_inbound(self, stream: Stream, protocol: StreamProtocol) -> Self::Future {
         ready(Ok((stream, protocol)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_with_many_streams_leave_streams_to_other_peers_and_to_named_peers() {
+        let slots = Tally::default();
+        let open = |is_named: bool| {
+            let peer = PeerId::random();
+            let add = || slots.add(&peer, |n_own, n_others| has_room(is_named, n_own, n_others));
+            std::iter::from_fn(add).collect::<Vec<_>>()
+        };
+        let held: Vec<_> = (0..20).map(|_| open(false)).collect();
+        assert_eq!(held[0].len(), STREAMS_PER_PEER_MAX);
+        assert!(!open(false).is_empty());
+        assert_eq!(open(true).len(), STREAMS_PER_PEER_MAX);
     }
 }

@@ -37,8 +37,9 @@ use super::table::ProviderTable;
 use super::{Connectivity, GOSSIP_BYTES_MAX, NetworkError, rendezvous};
 use crate::identity::Identity;
 
-/// Maximum number of topics per peer, and of subscription changes per message.
-const TOPICS_PER_PEER_MAX: usize = 1024;
+/// Maximum number of topics per peer, and of subscription changes per message. Each topic of a peer takes
+/// up to half a KiB of memory, so a peer can fill a quarter of a MiB.
+const TOPICS_PER_PEER_MAX: usize = 512;
 
 /// When listening on every interface, time to wait for more addresses after the first address. The
 /// number of addresses is not known in advance.

@@ -148,7 +148,7 @@ async fn nodes_exchange_gossip_messages_and_requests() {
         .await;
         assert_eq!(question, "which?");
         let (head, content) = (Bytes::from_static(b"this\n"), Bytes::from_static(b"one"));
-        answer.send(Answer { head, content }).unwrap();
+        answer.send(Answer::new(head, content)).unwrap();
     };
     let (answer, ()) = tokio::join!(asking, answering);
     assert_eq!(answer.unwrap(), b"this\none");

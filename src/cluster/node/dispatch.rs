@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::node::{PeerId, Role};
+use task::causes::chain;
 use task::tally::Tally;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
@@ -35,6 +36,11 @@ const UNNAMED_INSTALLING_MAX: usize = 96;
 /// Maximum number of installations requested by one unnamed peer.
 const INSTALLING_PER_PEER_MAX: usize = 8;
 
+/// Maximum number of requests for functions that wait for their content. A peer can have a quarter of
+/// the number that the others leave. In a large cluster, many nodes request a new function at the same
+/// time. Peers beyond this number get no response and try another peer or retry later.
+const FUNCTION_REQUESTS_MAX: usize = 512;
+
 /// Response to a client on the network that this head does not accept.
 const NOT_ACCEPTED: &str =
     "this head executes only for clients that it accepts: use its REST API with its token";
@@ -51,8 +57,8 @@ pub(super) struct Dispatch {
     installing: Arc<Semaphore>,
     /// Installations of unnamed peers.
     installers: Tally<PeerId>,
-    functions: Arc<Semaphore>,
-    function_requests: Arc<Semaphore>,
+    /// Requests for functions that wait for their content.
+    function_requests: Tally<PeerId>,
 }
 
 impl Dispatch {
@@ -73,11 +79,7 @@ impl Dispatch {
             // calls are still handled.
             installing: Arc::new(Semaphore::new(128)),
             installers: Tally::default(),
-            // Each function request can hold one of the largest modules in memory.
-            functions: Arc::new(Semaphore::new(16)),
-            // In a large cluster, many nodes request a new function at the same time. Peers beyond this
-            // number get no response and try another peer or retry later.
-            function_requests: Arc::new(Semaphore::new(512)),
+            function_requests: Tally::default(),
         }
     }
 
@@ -87,6 +89,7 @@ impl Dispatch {
             self.context.peers.note(&event);
             if let Event::Disconnected(peer) = &event {
                 self.offers.forget(peer);
+                self.context.network.forget(peer);
             }
             match (event, self.node_role.head()) {
                 (Event::Gossip { author, topic, bytes }, _) => {
@@ -156,7 +159,7 @@ impl Dispatch {
                     // The messages of peers that wait for approval do not count as valid, so that these
                     // peers are disconnected first if there are too many connections.
                     if self.context.network.allows(&peer) {
-                        self.context.network.vouch(&peer);
+                        self.vouch(&peer);
                     }
                     let offer = Arc::new(NodeOffer::read(&offer));
                     let is_worker = offer.role == Some(Role::Worker);
@@ -285,26 +288,40 @@ impl Dispatch {
         });
     }
 
+    /// Records that `peer` sent a valid message, unless it is not connected. The number of authors of
+    /// relayed gossip is not limited.
+    fn vouch(&self, peer: &PeerId) {
+        if self.context.peers.is_connected(peer) {
+            self.context.network.vouch(peer);
+        }
+    }
+
     /// Parses and counts a message.
     fn read(&self, peer: &PeerId, bytes: &[u8]) -> Option<Message> {
         match Message::read(bytes) {
             Ok(message) => {
-                self.context.network.vouch(peer);
+                self.vouch(peer);
                 self.context.metrics.add(metrics::PROCESSED, &[message.kind()]);
                 self.context.metrics.add(metrics::PROCESSED_OK, &[message.kind()]);
                 Some(message)
             }
             Err(error) => {
-                let kind = match &error {
-                    MessageError::Unknown => "unknown",
-                    MessageError::Malformed(_) | MessageError::LongId { .. } => {
-                        self.context.network.blame(peer);
-                        "malformed"
-                    }
-                };
-                self.context.metrics.add(metrics::PROCESSED, &[kind]);
-                self.context.metrics.add(metrics::PROCESSED_ERR, &[kind]);
-                debug!(%peer, %error, "dropped a message");
+                let reason = chain(&error);
+                debug!(%peer, reason, "dropped a message");
+                if matches!(error, MessageError::Unknown) {
+                    // Nodes of b7s send messages that this program does not need.
+                    self.context.metrics.add(metrics::PROCESSED, &["unknown"]);
+                    return None;
+                }
+                // The connection might have been closed in the middle of the message.
+                if !matches!(&error, MessageError::Malformed(error) if error.is_eof()) {
+                    self.context.network.blame(peer);
+                }
+                if let Some(head) = self.node_role.head() {
+                    head.note_malformed(peer, bytes, &reason);
+                }
+                self.context.metrics.add(metrics::PROCESSED, &["malformed"]);
+                self.context.metrics.add(metrics::PROCESSED_ERR, &["malformed"]);
                 None
             }
         }
@@ -316,14 +333,17 @@ impl Dispatch {
         question: Bytes,
         answer: oneshot::Sender<Answer>,
     ) {
-        let Ok(place) = Arc::clone(&self.function_requests).try_acquire_owned() else {
+        let place = self.function_requests.add(peer, |n_own, n_others| {
+            n_own < FUNCTION_REQUESTS_MAX.saturating_sub(n_others).div_ceil(4)
+        });
+        let Some(place) = place else {
             debug!(%peer, "dropped a request for a function: there are too many");
             return;
         };
-        let (functions, permits) = (self.context.functions.clone(), Arc::clone(&self.functions));
+        let functions = self.context.functions.clone();
+        let requester = self.context.network.standing(peer).requester(peer);
         self.context.group.spawn("send a function", async move {
-            let Ok(_permit) = permits.acquire().await else { return };
-            let found = functions.answer(&question).await;
+            let found = functions.answer(requester, &question).await;
             // Fails if the peer was disconnected.
             drop(answer.send(found));
             drop(place);

@@ -254,7 +254,7 @@ async fn content_that_does_not_match_its_id_is_rejected_and_fetched_from_the_nex
             if let Event::Question { answer, .. } = event {
                 let content = b"\0asm other content".as_slice();
                 let head = AnswerHead::Here { method: "hello.wasm".into(), bytes: 18 }.to_line();
-                answer.send(Answer { head, content: content.into() }).unwrap();
+                answer.send(Answer::new(head, content.into())).unwrap();
                 lied.send(()).await.unwrap();
             }
         }

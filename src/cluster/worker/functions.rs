@@ -83,10 +83,7 @@ impl Worker {
 
     /// Returns the party for which a function is stored when `peer` requests it.
     pub(super) fn requester(&self, peer: &PeerId) -> Requester {
-        match self.standing(peer) {
-            Standing::Named => Requester::Named(peer.clone()),
-            Standing::Stranger | Standing::Unknown => Requester::Peer(peer.clone()),
-        }
+        self.standing(peer).requester(peer)
     }
 
     /// Records that function `id` ran for `head`, so that it is evicted later than functions that never

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use content::FunctionsError;
+use content::{ContentError, FunctionsError};
 use serde::Serialize;
 use task::file::is_no_space;
 use tracing::error;
@@ -179,10 +179,10 @@ pub(super) fn refuse(status: StatusCode, message: &'static str) -> Response {
 
 fn function_status(error: &FunctionsError) -> StatusCode {
     match error {
+        FunctionsError::Content(ContentError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
         FunctionsError::NotModule { .. }
         | FunctionsError::Mismatch { .. }
         | FunctionsError::Content(_) => StatusCode::BAD_REQUEST,
-        FunctionsError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         FunctionsError::Full => StatusCode::INSUFFICIENT_STORAGE,
         error if is_disk_full(error) => StatusCode::INSUFFICIENT_STORAGE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,

@@ -15,7 +15,7 @@ fn written(frames: &[Frame]) -> Vec<u8> {
 
 /// Reads a frame with the limit [`MESSAGE_BYTES_MAX`].
 async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>> {
-    let incoming = super::read(stream, MESSAGE_BYTES_MAX, None, &mut 0, &|| ()).await?;
+    let incoming = super::read(stream, MESSAGE_BYTES_MAX, None, &mut 0, &|| true).await?;
     Ok(incoming.map(|incoming| match incoming {
         Incoming::Whole(frame) | Incoming::Cut(frame) => frame,
     }))
@@ -28,11 +28,11 @@ async fn too_long_frame_is_truncated_and_the_next_frame_is_complete() {
     let mut stream = Cursor::new(written(&[long, short.clone()]));
     let mut to_skip = 0;
     let start = Frame { kind: 7, content: vec![b'x'; START_BYTES].into() };
-    let cut = super::read(&mut stream, 2000, None, &mut to_skip, &|| ()).await.unwrap();
+    let cut = super::read(&mut stream, 2000, None, &mut to_skip, &|| true).await.unwrap();
     assert_eq!(cut, Some(Incoming::Cut(start)));
-    let whole = super::read(&mut stream, 2000, None, &mut to_skip, &|| ()).await.unwrap();
+    let whole = super::read(&mut stream, 2000, None, &mut to_skip, &|| true).await.unwrap();
     assert_eq!(whole, Some(Incoming::Whole(short)));
-    assert_eq!(super::read(&mut stream, 2000, None, &mut to_skip, &|| ()).await.unwrap(), None);
+    assert_eq!(super::read(&mut stream, 2000, None, &mut to_skip, &|| true).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -40,6 +40,7 @@ async fn parts_of_a_long_frame_are_reported_while_they_arrive() {
     let n_parts = std::sync::atomic::AtomicUsize::default();
     let note_part = || {
         n_parts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        true
     };
     for (n_bytes, n_reported) in [(PART_BYTES / 2, 0), (8 * PART_BYTES, 7)] {
         let frame = Frame { kind: 7, content: vec![b'x'; n_bytes].into() };
@@ -50,6 +51,20 @@ async fn parts_of_a_long_frame_are_reported_while_they_arrive() {
         assert_eq!(read, Some(Incoming::Whole(frame)));
         assert_eq!(n_parts.load(std::sync::atomic::Ordering::Relaxed), n_reported);
     }
+}
+
+#[tokio::test]
+async fn rest_of_an_unwanted_frame_is_skipped() {
+    let long = Frame { kind: 7, content: vec![b'x'; 8 * PART_BYTES].into() };
+    let short = Frame { kind: 8, content: Bytes::from_static(b"short") };
+    let mut stream = Cursor::new(written(&[long, short.clone()]));
+    let mut to_skip = 0;
+    let mut read = async || {
+        super::read(&mut stream, MESSAGE_BYTES_MAX, None, &mut to_skip, &|| false).await.unwrap()
+    };
+    let start = Frame { kind: 7, content: vec![b'x'; START_BYTES].into() };
+    assert_eq!(read().await, Some(Incoming::Cut(start)));
+    assert_eq!(read().await, Some(Incoming::Whole(short)));
 }
 
 #[tokio::test]

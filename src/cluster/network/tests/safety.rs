@@ -175,7 +175,7 @@ async fn peers_missing_from_the_list_of_allowed_peers_can_only_use_open_protocol
             }
         });
         let head = Bytes::from_static(b"this");
-        answer.await.send(Answer { head, content: Bytes::new() }).unwrap();
+        answer.await.send(Answer::new(head, Bytes::new())).unwrap();
     };
     let (answer, ()) = tokio::join!(asking, answering);
     assert_eq!(answer.unwrap(), b"this");

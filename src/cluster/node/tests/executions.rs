@@ -202,6 +202,23 @@ async fn unsigned_results_are_accepted_unless_signatures_are_required() {
 }
 
 #[tokio::test]
+async fn malformed_response_fails_the_order_immediately() {
+    let cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
+    let function = cluster.add("hello.wasm", HELLO).await;
+    let reply = |_: &PeerId, received| match received {
+        Message::WorkOrder(order) => {
+            let (kind, request_id) = ("MsgWorkOrderResponse", order.request_id);
+            Some(json!({"type": kind, "request_id": request_id, "code": 200}))
+        }
+        _ => None,
+    };
+    let peer = cluster.replying(Some(offering(&function.id.to_string())), reply).await;
+    let answer = timeout(WITHIN, cluster.execute(request_within(&function, 1, 1))).await.unwrap();
+    let want = format!("{peer} returned a malformed response (malformed message: invalid type");
+    assert!(answer["message"].as_str().unwrap().contains(&want), "{answer}");
+}
+
+#[tokio::test]
 async fn quorum_of_equal_results_ends_the_execution() {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(1))).await;
     for _ in 0..2 {

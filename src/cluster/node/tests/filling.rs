@@ -42,7 +42,7 @@ async fn fill(cluster: &Cluster, worker: &Node) {
                         let content = module(n);
                         let bytes = content.len() as u64;
                         let head = AnswerHead::Here { method: "m.wasm".into(), bytes }.to_line();
-                        drop(answer.send(Answer { head, content: content.into() }));
+                        drop(answer.send(Answer::new(head, content.into())));
                     }
                     Event::Message { bytes, .. } => {
                         if let Ok(Message::RollCallResponse(answer)) = Message::read(&bytes) {

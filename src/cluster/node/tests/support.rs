@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use model::node::Role;
+use serde::Serialize;
 use serde_json::{Value, json};
 use task::wait::until;
 use tempfile::TempDir;
@@ -204,10 +205,10 @@ impl Cluster {
     /// Starts a peer that sends `offer` to the head, if there is one, and then the reply to each
     /// message that `reply` returns for its id and the message. Returns the id once the head knows its
     /// slots.
-    pub(super) async fn replying(
+    pub(super) async fn replying<T: Serialize + Send + Sync>(
         &self,
         offer: Option<Offer>,
-        mut reply: impl FnMut(&PeerId, Message) -> Option<Message> + Send + 'static,
+        mut reply: impl FnMut(&PeerId, Message) -> Option<T> + Send + 'static,
     ) -> PeerId {
         let (network, mut events) = self.stranger().await;
         let (head, id) = (self.head.peer_id().clone(), network.peer_id().clone());
