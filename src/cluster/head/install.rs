@@ -9,6 +9,7 @@ use futures::{StreamExt as _, stream};
 use model::function::FunctionId;
 use model::node::{GENERAL_TOPIC, PeerId, Subgroup};
 use task::causes::chain;
+use task::tally::Tally;
 use tokio::select;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -16,10 +17,10 @@ use tracing::{debug, warn};
 use uuid::Uuid;
 use wire::functions::{EvictResponse, EvictedBody, InstallResponse};
 
-use super::Head;
 use super::inbox::shorten_reason;
 use super::node_registry::Access;
 use super::report::list_names;
+use super::{Client, ClientShare, Head, admit};
 use crate::message::{
     Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse,
     Message, OFFER_PROTOCOL, WORK_PROTOCOL, json,
@@ -31,7 +32,8 @@ use crate::peers::{FunctionPeers, Peer};
 /// Installations and evictions in progress.
 #[derive(Debug)]
 pub(super) struct Installs {
-    permits: Arc<Semaphore>,
+    /// Simultaneous requests to install.
+    shares: Tally<Client>,
     uploads: Arc<Semaphore>,
     answers: broadcast::Sender<(PeerId, InstallFunctionResponse)>,
     /// Reports from workers about evicted functions.
@@ -41,8 +43,7 @@ pub(super) struct Installs {
 impl Default for Installs {
     fn default() -> Self {
         Self {
-            // Limits simultaneous requests to install.
-            permits: Arc::new(Semaphore::new(32)),
+            shares: Tally::default(),
             // Limits simultaneous uploads. Each can need 260 MiB of memory.
             uploads: Arc::new(Semaphore::new(2)),
             // If a burst of responses overflows the channel, a request can miss its response. The request
@@ -55,8 +56,8 @@ impl Default for Installs {
 }
 
 impl Head {
-    /// Installs a function on the nodes that listen to `subgroup`, or on all nodes, and fetches it to
-    /// this head. Returns as soon as a node has it, all nodes have failed, or 10 s have passed. The
+    /// Installs a function for `client` on the nodes that listen to `subgroup`, or on all nodes, and
+    /// fetches it to this head. Returns as soon as a node has it, all nodes have failed, or 10 s have passed. The
     /// nodes continue in any case. A manifest that this head has installed is not read again.
     ///
     /// # Errors
@@ -64,10 +65,13 @@ impl Head {
     /// only the head fetches the function then.
     pub async fn install(
         &self,
+        client: &Client,
         function: InstallFunction,
         subgroup: Option<&Subgroup>,
     ) -> Result<InstallResponse, PublishError> {
-        let Ok(permit) = Arc::clone(&self.0.installs.permits).try_acquire_owned() else {
+        // A quarter is reserved for the operator.
+        let n_max = if function.pinned { 32 } else { 24 };
+        let Ok(share) = admit(&self.0.installs.shares, client, n_max) else {
             let message = "too many functions are being installed; try again later".to_owned();
             return Ok(outcome(&Code::UNAVAILABLE, message));
         };
@@ -91,7 +95,7 @@ impl Head {
                 function.id
             )
         });
-        let mut own = Some(self.fetch_and_announce(function, topic.to_owned(), permit));
+        let mut own = Some(self.fetch_and_announce(function, topic.to_owned(), share));
         let mut reasons = Vec::new();
         while own.is_some() || !pending.is_empty() {
             select! {
@@ -145,7 +149,7 @@ impl Head {
         &self,
         function: InstallFunction,
         topic: String,
-        permit: OwnedSemaphorePermit,
+        share: ClientShare,
     ) -> oneshot::Receiver<Result<Function, InstallError>> {
         let (done, outcome) = oneshot::channel();
         let head = self.clone();
@@ -177,7 +181,7 @@ impl Head {
             }
             // The receiver is gone if the response was already sent.
             drop(done.send(got));
-            drop(permit);
+            drop(share);
         });
         outcome
     }

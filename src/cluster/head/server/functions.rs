@@ -19,6 +19,7 @@ use wire::paths;
 use super::super::order::{parsed, subgroup};
 use super::auth::is_by_operator;
 use super::error::RestError;
+use super::execute::client;
 use super::{Rest, respond};
 use crate::head::Head;
 use crate::message::InstallFunction;
@@ -115,11 +116,11 @@ pub(super) async fn install(
     State(rest): State<Rest>,
     request: Request,
 ) -> Result<Response, RestError> {
-    let pinned = is_by_operator(&request);
+    let (pinned, client) = (is_by_operator(&request), client(&request));
     let request: InstallRequest = rest.bodies.read(request).await?;
     let (function, subgroup) = checked(&request).map_err(|errors| RestError::invalid(&errors))?;
     let function = InstallFunction { pinned, ..function };
-    Ok(respond(&rest.head.install(function, subgroup.as_ref()).await?))
+    Ok(respond(&rest.head.install(&client, function, subgroup.as_ref()).await?))
 }
 
 /// Removes a function from all workers, or all functions that no operator added or installed.
