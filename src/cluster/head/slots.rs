@@ -17,7 +17,7 @@ use model::node::PeerId;
 use parking_lot::Mutex;
 use tokio::select;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use self::worker::WorkerState;
 use super::Client;
@@ -38,8 +38,8 @@ const FUNCTIONS_MAX: usize = 1024;
 /// would delay it forever.
 const OVERTAKEN_MAX: u64 = 16;
 
-/// Interval at which a waiting request checks again whether it can be served. A worker's pause might be
-/// over, or the fast workers might have stalled.
+/// Interval at which waiting requests check again whether one of them can be served. A worker's pause
+/// might be over, or the fast workers might have stalled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Request for slots of several workers.
@@ -82,6 +82,7 @@ pub(super) struct Lease {
 pub(super) struct QueuedRequest {
     granted: oneshot::Receiver<Vec<Lease>>,
     slots: Slots,
+    look_at: Instant,
 }
 
 /// Slots of all workers. Clones share one table.
@@ -103,6 +104,8 @@ struct SlotTable {
     turn: u64,
     /// Number of requests that were served so far after they waited.
     n_served: u64,
+    /// Time of the latest check of the waiting requests.
+    looked_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -124,7 +127,14 @@ impl QueuedRequest {
         loop {
             select! {
                 granted = &mut self.granted => return granted.ok(),
-                () = sleep(LOOK_EVERY) => self.slots.grant(self.slots.0.lock()),
+                () = sleep_until(self.look_at) => {
+                    self.look_at = Instant::now() + LOOK_EVERY;
+                    let table = self.slots.0.lock();
+                    // Another request might have checked for all of them.
+                    if table.looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
+                        self.slots.grant(table);
+                    }
+                }
             }
         }
     }
@@ -268,7 +278,8 @@ impl Slots {
         let n_served_before = table.n_served;
         let granted = table.queue.push(client.clone(), Waiting { want, n_served_before });
         self.grant(table);
-        let mut queued = QueuedRequest { granted, slots: self.clone() };
+        let look_at = Instant::now() + LOOK_EVERY;
+        let mut queued = QueuedRequest { granted, slots: self.clone(), look_at };
         match queued.granted.try_recv() {
             Ok(leases) => SlotGrant::Now(leases),
             Err(_) => SlotGrant::Later(queued),
@@ -361,6 +372,7 @@ impl Slots {
     /// Serves waiting requests. Releases the lock before it sends the leases, since the lease of a
     /// request that gave up is dropped, which locks the table again.
     fn grant(&self, mut table: parking_lot::MutexGuard<'_, SlotTable>) {
+        table.looked_at = Some(Instant::now());
         let mut queue = std::mem::take(&mut table.queue);
         let mut unmet: Vec<SlotRequest> = Vec::new();
         // Workers whose next free slots are reserved for requests that were overtaken too often.
