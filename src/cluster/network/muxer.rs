@@ -63,7 +63,11 @@ impl Multiplex {
         let mut config = yamux::Config::default();
         // Maximum number of streams per connection: `NEGOTIATING_MAX` each for negotiating streams,
         // streams in use and streams opened by this node.
-        config.set_max_num_streams(3 * NEGOTIATING_MAX);
+        let n_streams_max = 3 * NEGOTIATING_MAX;
+        config.set_max_num_streams(n_streams_max);
+        // The window of a stream starts at 256 KiB and can grow by the rest of this limit, to 1 MiB. Some
+        // peers send frames as large as the window, and yamux refuses frames of more than 1 MiB.
+        config.set_max_connection_receive_window(Some((n_streams_max + 3) * 256 * 1024));
         let share = self.budget.share(self.peer);
         let buffered = Buffered { by_stream: HashMap::new(), n_bytes: 0, share };
         let buffered = Arc::new(Mutex::new(buffered));
