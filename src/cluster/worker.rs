@@ -339,6 +339,9 @@ impl Worker {
         order: &WorkOrder,
         line: Option<&Line>,
     ) -> Result<WorkOrderResponse, WorkRefusal> {
+        if order.config.consensus_algorithm.as_ref().is_some_and(|name| !name.is_empty()) {
+            return Err(WorkRefusal::Consensus);
+        }
         let id = FunctionId::parse_any(&order.function_id)?;
         let call = FunctionCall::new(order.method.parse()?, order.arguments(), &order.config);
         if self.is_stopping() {

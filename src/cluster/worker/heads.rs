@@ -194,7 +194,8 @@ impl Worker {
         }
         let is_named = self.standing(&author) == Standing::Named;
         let n_own_max = if is_named { CALLS_MAX } else { CALLS_PER_AUTHOR_MAX };
-        // A repeated roll call is not handled twice.
+        // A repeated call, or one too many, is answered only if the function is stored here, since that
+        // answer needs no fetch.
         let (calls, authors) = &self.0.calls;
         let n_max = if is_named { CALLS_MAX + NAMED_CALLS_MAX } else { CALLS_MAX };
         let is_new = |n_same, n_others| n_same == 0 && n_others < n_max;
