@@ -1,8 +1,7 @@
 //! The peer store: a file with the peers that a node was connected to, so that it finds its cluster
 //! again when every boot node is gone.
 //!
-//! The file is a JSON array of records in the format of b7s (`id`, `multiaddress`, `addrinfo`),
-//! with extensions. It is replaced atomically. An invalid file is renamed.
+//! The file is a JSON array of records. It is replaced atomically. An invalid file is renamed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,25 +35,15 @@ const FILE: &str = "peers.json";
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct StoredPeer {
     id: String,
-    /// Latest address at which this node reached the peer, or else the first address that the peer
-    /// named.
-    multiaddress: String,
-    addrinfo: AddressInfo,
-    /// Time of the latest connection, in microseconds since 1970. Extension.
+    /// Addresses without the peer's id, those at which this node reached the peer first.
+    #[serde(default)]
+    addresses: Vec<String>,
+    /// Time of the latest connection, in microseconds since 1970.
     #[serde(default)]
     last_seen: i64,
-    /// True if this node reached the peer. Extension.
+    /// True if this node reached the peer.
     #[serde(default)]
     is_reached: bool,
-}
-
-/// Addresses of a peer, in the format of go-libp2p.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct AddressInfo {
-    #[serde(rename = "ID")]
-    id: String,
-    #[serde(rename = "Addrs", default)]
-    addresses: Vec<String>,
 }
 
 /// Error for a peer store that could not be opened.
@@ -141,7 +130,7 @@ impl PeerDb {
         records.sort_by_key(|record| std::cmp::Reverse((record.is_reached, record.last_seen)));
         let with_id = |record: &StoredPeer| {
             let id = record.id.clone();
-            let addresses = record.addrinfo.addresses.clone();
+            let addresses = record.addresses.clone();
             addresses.into_iter().map(move |address| format!("{address}/p2p/{id}"))
         };
         records.iter().flat_map(with_id).collect()
@@ -151,22 +140,18 @@ impl PeerDb {
     /// addresses. The addresses do not contain the peer's id.
     pub fn note(&self, peer: &PeerId, mut addresses: Vec<String>, is_reached: bool) {
         addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX);
-        let Some(first) = addresses.first().cloned() else { return };
-        let mut records = self.records.lock();
-        let id = peer.to_string();
-        let record = records.by_peer.entry(peer.clone()).or_insert_with(|| StoredPeer {
-            addrinfo: AddressInfo { id: id.clone(), addresses: Vec::new() },
-            id,
-            multiaddress: first.clone(),
-            ..StoredPeer::default()
-        });
-        // Addresses that were reached come before addresses that the peer named.
-        let known = mem::take(&mut record.addrinfo.addresses);
-        let (front, back) = if is_reached { (addresses, known) } else { (known, addresses) };
-        record.addrinfo.addresses = merge_bounded(front, back);
-        if is_reached {
-            record.multiaddress = first;
+        if addresses.is_empty() {
+            return;
         }
+        let mut records = self.records.lock();
+        let record = records
+            .by_peer
+            .entry(peer.clone())
+            .or_insert_with(|| StoredPeer { id: peer.to_string(), ..StoredPeer::default() });
+        // Addresses that were reached come before addresses that the peer named.
+        let known = mem::take(&mut record.addresses);
+        let (front, back) = if is_reached { (addresses, known) } else { (known, addresses) };
+        record.addresses = merge_bounded(front, back);
         record.last_seen = self.clock.now().micros();
         record.is_reached |= is_reached;
         records.is_changed = true;
@@ -225,11 +210,9 @@ fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, S
         let Ok(peer) = record.id.parse::<PeerId>() else { continue };
         // A record with a time in the future would never be evicted.
         record.last_seen = record.last_seen.min(now.micros());
-        let addresses = mem::take(&mut record.addrinfo.addresses);
-        let fits = |address: &String| address.len() <= ADDRESS_BYTES_MAX;
-        record.addrinfo.addresses =
-            merge_bounded(addresses.into_iter().filter(fits).collect(), vec![]);
-        if !record.addrinfo.addresses.is_empty() && fits(&record.multiaddress) {
+        record.addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX);
+        record.addresses = merge_bounded(mem::take(&mut record.addresses), vec![]);
+        if !record.addresses.is_empty() {
             records.insert(peer, record);
         }
     }

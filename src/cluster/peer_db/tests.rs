@@ -37,22 +37,6 @@ fn addresses_with_a_successful_connection_are_listed_first() {
 }
 
 #[test]
-fn peer_file_has_the_fields_of_the_b7s_format() {
-    let dir = tempdir().unwrap();
-    let db = open(dir.path());
-    db.note(&id(1), vec![ADDRESS.into()], true);
-    db.write().unwrap();
-    let written: serde_json::Value =
-        serde_json::from_slice(&fs::read(dir.path().join(FILE)).unwrap()).unwrap();
-    let want = serde_json::json!([{
-        "id": id(1).as_str(), "multiaddress": ADDRESS,
-        "addrinfo": {"ID": id(1).as_str(), "Addrs": [ADDRESS]},
-        "last_seen": 1_000_000_000_000_000_i64, "is_reached": true,
-    }]);
-    assert_eq!(written, want);
-}
-
-#[test]
 fn oldest_peers_without_a_successful_connection_are_evicted_first_at_the_limit() {
     let (dir, clock) = (tempdir().unwrap(), clock());
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
@@ -121,9 +105,8 @@ proptest! {
         let list: Vec<StoredPeer> = records
             .into_iter()
             .map(|(id, addresses, last_seen, is_reached)| StoredPeer {
-                id: id.clone(),
-                multiaddress: addresses.first().cloned().unwrap_or_default(),
-                addrinfo: AddressInfo { id, addresses },
+                id,
+                addresses,
                 last_seen,
                 is_reached,
             })
@@ -131,7 +114,7 @@ proptest! {
         let now = clock().now();
         let read = decode(&serde_json::to_vec(&list).unwrap(), now).unwrap();
         prop_assert!(read.len() <= PEERS_MAX);
-        prop_assert!(read.values().all(|record| record.addrinfo.addresses.len() <= ADDRESSES_MAX));
+        prop_assert!(read.values().all(|record| record.addresses.len() <= ADDRESSES_MAX));
         let encoded = serde_json::to_vec(&read.values().collect::<Vec<_>>()).unwrap();
         prop_assert_eq!(&decode(&encoded, now).unwrap(), &read);
     }
