@@ -179,8 +179,8 @@ pub(crate) struct RunFlags {
     /// Maximum memory of a function, in kB [default: 262144, which are 256 MiB]
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "KB", value_parser = clap::value_parser!(u64).range(0..=4_194_240))]
     pub(crate) memory_limit: u64,
-    /// Maximum output of a function, standard output and standard error together. A head accepts no
-    /// more than this from a worker
+    /// Maximum output of a function, standard output and standard error together. A head accepts a
+    /// worker's response if its JSON has at most six times this size
     #[arg(long, default_value_t = 16, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(crate) output_limit: u64,
     /// Ids of heads to obey; @FILE reads one id per line from a file, and again when the file
