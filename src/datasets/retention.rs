@@ -90,28 +90,40 @@ fn date(clock: Clock) -> SteadyDate {
 }
 
 /// Deletes the rows that exceed the retention of their datasets at the time `date`. Returns the number
-/// of deleted rows.
+/// of deleted rows. Continues with the next dataset if one fails.
 pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u64, StoreError> {
     let mut n_rows = 0;
-    for Dataset { id: dataset, metadata, .. } in
-        datasets.read_store(|store| store.retained()).await?
-    {
-        // Never invalid, since metadata is checked when it is set.
-        let Retention { age, n_bytes } = Retention::from_metadata(&metadata).unwrap_or_default();
-        let by_size = match n_bytes {
-            Some(n_bytes) => {
-                datasets.read_store(move |store| store.newest_within(dataset, n_bytes)).await?
-            }
-            None => None,
-        };
-        if let Some(before) = age.map(|age| date - age).max(by_size) {
-            n_rows += datasets.prune(dataset, before).await?;
+    for Dataset { id, metadata, .. } in datasets.read_store(|store| store.retained()).await? {
+        match datasets.prune_retained(id, &metadata, date).await {
+            Ok(n_gone) => n_rows += n_gone,
+            Err(error) => warn!(dataset.id = %id, error = &error as &dyn Error,
+                "failed to delete old rows of dataset {id}"),
         }
     }
     Ok(n_rows)
 }
 
 impl Datasets {
+    async fn prune_retained(
+        &self,
+        dataset: DatasetId,
+        metadata: &BTreeMap<String, String>,
+        date: Timestamp,
+    ) -> Result<u64, StoreError> {
+        // Never invalid, since metadata is checked when it is set.
+        let Retention { age, n_bytes } = Retention::from_metadata(metadata).unwrap_or_default();
+        let by_size = match n_bytes {
+            Some(n_bytes) => {
+                self.read_store(move |store| store.newest_within(dataset, n_bytes)).await?
+            }
+            None => None,
+        };
+        match age.map(|age| date - age).max(by_size) {
+            Some(before) => self.prune(dataset, before).await,
+            None => Ok(0),
+        }
+    }
+
     /// Removes rows before `before`, in several transactions. Returns the number of removed rows.
     pub(crate) async fn prune(
         &self,
