@@ -522,6 +522,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Appended>>;
 
     /// Deletes the rows of a span, including archived rows, and updates the buckets, in one commit.
+    /// PostgreSQL deletes many rows in several commits, from the oldest row on, if none are archived.
     ///
     /// Buckets that lose all their rows are deleted. Buckets of pruned rows remain unless the span
     /// covers them completely.

@@ -454,15 +454,25 @@ impl Store for PostgresStore {
     fn delete_rows(
         &self,
         dataset: DatasetId,
-        deletion: RowDeletion,
+        mut deletion: RowDeletion,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<Removed>> {
-        let delete = self.write_and_report(
-            Some(dataset),
-            move |c| append::delete_rows(c, dataset, deletion).boxed(),
-            move |removed| on_commit(removed),
-        );
-        async move { delete.await.map_err(|error| self.explain(error)) }.boxed()
+        async move {
+            let mut n_rows = 0_u64;
+            loop {
+                let (part, on_commit) = (deletion.clone(), Arc::clone(&on_commit));
+                let delete = self.write_and_report(
+                    Some(dataset),
+                    move |c| append::delete_rows(c, dataset, part).boxed(),
+                    move |(removed, _): &(Removed, _)| on_commit(removed),
+                );
+                let (removed, rest) = delete.await.map_err(|error| self.explain(error))?;
+                n_rows = n_rows.saturating_add(removed.n_rows);
+                let Some(first) = rest else { return Ok(Removed { n_rows, ..removed }) };
+                deletion.span.first = first;
+            }
+        }
+        .boxed()
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {

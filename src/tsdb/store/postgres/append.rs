@@ -23,6 +23,10 @@ use crate::store::{Append, AppendMode, Appended, Removed, RowDeletion, batch, re
 /// Resolution of the buckets that are folded directly from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
 
+/// Number of rows that one transaction deletes. A statement deletes a million rows in some seconds, and
+/// PostgreSQL cancels it after 20 s.
+const DELETE_ROWS: i64 = 250_000;
+
 /// Appends `rows`, sorted by unique timestamp. Assigns their row numbers and, unless they are copies,
 /// their creation times.
 pub(super) async fn append(
@@ -167,11 +171,9 @@ pub(super) async fn prune(
         head.commit(c, Change::Removal(span), None).await?;
         return Ok(head.state.removed(n_rows));
     }
-    let sql =
-        "SELECT ts FROM datasets.rows WHERE dataset = ?1 AND ts < ?2 ORDER BY ts OFFSET ?3 LIMIT 1";
+    let old = Span { first: Timestamp::MIN, last: just_before(before) };
     let limit = i64::try_from(limit_rows).unwrap_or(i64::MAX);
-    let found = c.all(sql, &[&dataset.get(), &Time(before), &limit], |row| row.get(0)).await?;
-    let bound = found.first().map_or(before, |Time(bound)| *bound);
+    let bound = reads::nth(c, dataset.get(), old, limit).await?.unwrap_or(before);
     let sql = "WITH gone AS (DELETE FROM datasets.rows WHERE dataset = ?1 AND ts < ?2 RETURNING ts)
          SELECT max(ts), count(*) FROM gone HAVING count(*) > 0";
     let count = |row: &Row<'_>| Ok((row.get(0)?, row.get_unsigned(1)?.unwrap_or_default()));
@@ -189,19 +191,22 @@ pub(super) async fn prune(
     Ok(head.state.removed(n_gone))
 }
 
-/// Deletes the stored and archived rows of a span.
+/// Deletes the stored and archived rows of a span, or the first [`DELETE_ROWS`] if no rows are archived.
+/// Also returns the timestamp of the first row that is left to delete.
 pub(super) async fn delete_rows(
     c: &mut PgConnection,
     dataset: DatasetId,
     RowDeletion { span, now, archived }: RowDeletion,
-) -> Result<Removed> {
+) -> Result<(Removed, Option<Timestamp>)> {
     let mut head = Head::lock(c, dataset).await?;
     let Some(deletion) = archived else {
         if head.state.archived_until.is_some() && records::has_files(c, dataset, Span::ALL).await? {
             return Err(StoreError::ArchiveChanged { dataset });
         }
         let beneath = Block::new(&head.dtypes);
-        return delete(c, head, span, now, &beneath).await;
+        let rest = reads::nth(c, dataset.get(), span, DELETE_ROWS).await?;
+        let span = Span { last: rest.map_or(span.last, just_before), ..span };
+        return Ok((delete(c, head, span, now, &beneath).await?, rest));
     };
     let mut is_changed = head.state.removed > deletion.revision;
     for (part, n_stored) in &deletion.stored {
@@ -216,7 +221,7 @@ pub(super) async fn delete_rows(
     records::cut(c, dataset, span, &deletion, &mut head.state).await?;
     let mut removed = delete(c, head, span, now, &deletion.beneath.rows).await?;
     removed.n_rows = removed.n_rows.saturating_add(deletion.n_rows);
-    Ok(removed)
+    Ok((removed, None))
 }
 
 /// Deletes the stored rows of a span. `beneath` has the remaining archived rows in the buckets at both

@@ -10,6 +10,7 @@ use model::timestamp::Timestamp;
 use sqlx::PgConnection;
 
 use super::head::Head;
+use super::maintenance::STEP_RECORDS;
 use super::time::{Time, bounds};
 use super::{PostgresStore, Result, StoreError, append};
 use crate::archive::month::Month;
@@ -65,7 +66,17 @@ impl Engine for PostgresStore {
     }
 
     fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>> {
-        self.write(Some(commit.dataset), move |c| put_into_effect(c, commit, holder).boxed())
+        async move {
+            let dataset = Some(commit.dataset);
+            let put = self.write(dataset, move |c| put_into_effect(c, commit, holder).boxed());
+            if !put.await? {
+                return Ok(false);
+            }
+            // The remaining rows are equal to those of the file, which they replace.
+            while self.write(dataset, move |c| delete_archived(c, commit).boxed()).await? {}
+            Ok(true)
+        }
+        .boxed()
     }
 
     fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, Month, String)>> {
@@ -77,9 +88,9 @@ impl Engine for PostgresStore {
     }
 }
 
-/// Puts an announced file into effect and removes its rows from the store.
+/// Puts an announced file into effect.
 async fn put_into_effect(c: &mut PgConnection, commit: ArchiveCommit, holder: i64) -> Result<bool> {
-    let ArchiveCommit { dataset, month, last_row, .. } = commit;
+    let dataset = commit.dataset;
     let mut head = match Head::lock(c, dataset).await {
         Err(StoreError::NoDataset { .. }) => return Ok(false),
         head => head?,
@@ -92,8 +103,17 @@ async fn put_into_effect(c: &mut PgConnection, commit: ArchiveCommit, holder: i6
     let sql =
         "UPDATE datasets.datasets SET archived_until = ?2, newest_archived = ?3 WHERE id = ?1";
     c.run(sql, &[&dataset.get(), &until, &newest]).await?;
-    let (first, last) = bounds(month.span());
-    let sql = "DELETE FROM datasets.rows WHERE dataset = ?1 AND ts BETWEEN ?2 AND ?3 AND id <= ?4";
-    c.run(sql, &[&dataset.get(), &first, &last, &last_row]).await?;
     Ok(true)
+}
+
+/// Removes some of the rows that a file in effect has from the store. Returns true if it removed any, so
+/// there can be more.
+async fn delete_archived(c: &mut PgConnection, commit: ArchiveCommit) -> Result<bool> {
+    let ArchiveCommit { dataset, month, last_row, .. } = commit;
+    let (first, last) = bounds(month.span());
+    let sql = "DELETE FROM datasets.rows WHERE (dataset, ts) IN (
+         SELECT dataset, ts FROM datasets.rows
+         WHERE dataset = ?1 AND ts BETWEEN ?2 AND ?3 AND id <= ?4 LIMIT ?5)";
+    let n_gone = c.run(sql, &[&dataset.get(), &first, &last, &last_row, &STEP_RECORDS]).await?;
+    Ok(n_gone > 0)
 }

@@ -14,7 +14,8 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::time::Time;
-use super::{Result, StoreError, head};
+use super::{Result, StoreError, head, reads};
+use crate::span::Span;
 use crate::store::batch::{KEPT_MICROS, PER_WRITER_MAX};
 use crate::store::records;
 use crate::store::session::Session as _;
@@ -26,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const LOOKS_PER_TRIM: u32 = 60;
 
 /// Maximum number of records of a table that one step removes. A step takes some tens of milliseconds.
-const STEP_RECORDS: i64 = 10_000;
+pub(super) const STEP_RECORDS: i64 = 10_000;
 
 /// Runs the maintenance until the future is dropped.
 pub(super) async fn run(connections: Connections) {
@@ -86,26 +87,25 @@ async fn step(c: &mut PgConnection) -> Result<bool> {
         return Ok(false);
     };
     // Selects records by key, since `ctid` is not unique in a partitioned table.
-    let sql = "SELECT ts FROM datasets.rows WHERE dataset = ?1 ORDER BY ts OFFSET ?2 LIMIT 1";
-    let bound: Option<Time> = c.all(sql, &[&doomed, &STEP_RECORDS], |row| row.get(0)).await?.pop();
+    let bound = reads::nth(c, doomed, Span::ALL, STEP_RECORDS).await?.map(Time);
     let sql = "DELETE FROM datasets.rows WHERE dataset = ?1 AND ts < coalesce(?2, 'infinity')";
     c.run(sql, &[&doomed, &bound]).await?;
     if bound.is_some() {
         return Ok(true);
     }
-    let sql = "DELETE FROM datasets.buckets WHERE (dataset, resolution, ts) IN (
-         SELECT dataset, resolution, ts FROM datasets.buckets WHERE dataset = ?1 LIMIT ?2)";
-    if c.run(sql, &[&doomed, &STEP_RECORDS]).await? > 0 {
-        return Ok(true);
-    }
     // Also removes the batches, which a later dataset with this id would otherwise inherit.
-    for sql in [
-        "DELETE FROM datasets.commits WHERE dataset = ?1",
-        "DELETE FROM datasets.batches WHERE dataset = ?1",
-        "DELETE FROM datasets.doomed WHERE dataset = ?1",
-    ] {
-        c.run(sql, &[&doomed]).await?;
+    for (table, key) in
+        [("buckets", "resolution, ts"), ("commits", "revision"), ("batches", "writer, batch")]
+    {
+        let sql = format!(
+            "DELETE FROM datasets.{table} WHERE (dataset, {key}) IN (
+                 SELECT dataset, {key} FROM datasets.{table} WHERE dataset = ?1 LIMIT ?2)"
+        );
+        if c.run(&sql, &[&doomed, &STEP_RECORDS]).await? > 0 {
+            return Ok(true);
+        }
     }
+    c.run("DELETE FROM datasets.doomed WHERE dataset = ?1", &[&doomed]).await?;
     Ok(true)
 }
 

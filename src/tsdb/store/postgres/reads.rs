@@ -217,6 +217,20 @@ fn spans_sql(columns: &str, order: &str) -> String {
     )
 }
 
+/// Returns the timestamp of the row of a span that `n` rows precede. `None` if the span has fewer rows.
+pub(super) async fn nth(
+    c: &mut PgConnection,
+    dataset: i64,
+    span: Span,
+    n: i64,
+) -> Result<Option<Timestamp>> {
+    let sql = "SELECT ts FROM datasets.rows WHERE dataset = ?1 AND ts BETWEEN ?2 AND ?3
+         ORDER BY ts OFFSET ?4 LIMIT 1";
+    let (first, last) = bounds(span);
+    let found = c.all(sql, &[&dataset, &first, &last, &n], |row| row.get(0)).await?;
+    Ok(found.first().map(|Time(at)| *at))
+}
+
 /// Returns the rows with row numbers above `after`, in ascending order and at most `limit`. Returns
 /// `None` if the number `after` is unknown or its commit is no longer recorded. `is_all` is the same as
 /// for [`page`].
@@ -345,7 +359,7 @@ pub(super) async fn newest_within(
     let sizes = c.all(sql, &[&dataset.get(), &SAMPLE_ROWS, &ROW_BYTES], average).await?;
     let row_bytes = sizes.into_iter().flatten().next().unwrap_or(1.0);
     let sql = "SELECT ts FROM datasets.rows WHERE dataset = ?1 ORDER BY ts DESC
-         OFFSET greatest((?2::float8 / ?3)::bigint, 1) LIMIT 1";
+         OFFSET greatest(least(?2::float8 / ?3, 9e18)::bigint, 1) LIMIT 1";
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let n_bytes = n_bytes as f64;
     let found = c.all(sql, &[&dataset.get(), &n_bytes, &row_bytes], |row| row.get(0)).await?;

@@ -196,11 +196,34 @@ async fn latest_rows_that_fit_in_a_number_of_bytes_are_found() {
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("sized")).await;
     assert_eq!(store.newest_within(id, 1).unwrap(), None);
+    assert_eq!(store.newest_within(id, u64::MAX).unwrap(), None);
     contract::append(&store, id, contract::block((0..10_000).map(|n| (n * 60, 1.0)))).await;
     assert_eq!(store.newest_within(id, 10_000_000).unwrap(), None);
     let half = store.newest_within(id, 600_000).unwrap().unwrap();
     let n_rows = (599_940 - half.seconds()) / 60;
     assert!((3000..7000).contains(&n_rows), "{n_rows} rows of 120 bytes");
+}
+
+#[tokio::test]
+async fn many_rows_are_deleted_in_several_commits() {
+    let Some(url) = new_database() else { return };
+    let store = open(&url);
+    let id = contract::create(&store, contract::new_dataset("many")).await;
+    contract::append(&store, id, contract::block([(-1, 1.0), (9_000_000, 1.0)])).await;
+    run(
+        &url,
+        "INSERT INTO datasets.rows SELECT dataset, to_timestamp(n), n, now(), '{1}'
+         FROM (SELECT DISTINCT dataset FROM datasets.rows) d, generate_series(1, 600000) n",
+    );
+    let span = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(8_000_000) };
+    let revisions = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&revisions);
+    let on_commit: OnRemoval = Arc::new(move |removed| seen.lock().push(removed.revision));
+    let now = Timestamp::from_seconds(1);
+    let removed = store.delete_rows(id, RowDeletion::new(span, now), on_commit).await.unwrap();
+    assert_eq!((removed.n_rows, removed.revision), (600_001, 4));
+    assert_eq!(*revisions.lock(), [2, 3, 4]);
+    contract::compare(&store, id, &[(9_000_000, 1.0)].into(), &[]);
 }
 
 #[test]
