@@ -190,13 +190,13 @@ impl Objects {
     /// Reads ranges of an object. Blocks.
     pub(crate) fn read_ranges(&self, key: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let path = path(key)?;
-        let fetch = |range: Range<u64>| self.store.get_range(&path, range);
-        let read = self.wait(key, READ_WITHIN, coalesce_ranges(ranges, fetch, GAP_BYTES))?;
-        let wanted = ranges.iter().map(|range| range.end - range.start);
-        if read.iter().map(|bytes| bytes.len() as u64).eq(wanted) {
-            return Ok(read);
-        }
-        Err(ObjectError::damaged(key, "it is too short"))
+        // `coalesce_ranges` panics if fewer bytes are returned than requested.
+        let fetch = async |range: Range<u64>| {
+            let n_bytes = range.end - range.start;
+            let read = self.store.get_range(&path, range).await?;
+            if read.len() as u64 == n_bytes { Ok(read) } else { Err(error::too_short()) }
+        };
+        self.wait(key, READ_WITHIN, coalesce_ranges(ranges, fetch, GAP_BYTES))
     }
 
     /// Reads a range of an object. Blocks.
@@ -246,29 +246,35 @@ impl Objects {
             }
             let upload = store.put_multipart(&path).await?;
             let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
-            loop {
-                part.clear();
-                file.by_ref().take(PART_BYTES as u64).read_to_end(&mut part).map_err(io)?;
-                if part.is_empty() {
-                    break;
+            let sent = async {
+                loop {
+                    part.clear();
+                    file.by_ref().take(PART_BYTES as u64).read_to_end(&mut part).map_err(io)?;
+                    if part.is_empty() {
+                        break;
+                    }
+                    upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+                    upload.write(&part);
                 }
-                upload.wait_for_capacity(PARTS_AT_ONCE).await?;
-                upload.write(&part);
-            }
-            // The completion of a multipart upload cannot be conditional. In a directory, the lock
-            // prevents conflicts. On S3, the version is compared as late as possible, when only the last
-            // part and the completion are still to be sent.
-            upload.wait_for_capacity(0).await?;
-            let found = match store.head(&path).await {
-                Err(object_store::Error::NotFound { .. }) => None,
-                found => found?.e_tag,
+                // The completion of a multipart upload cannot be conditional. In a directory, the lock
+                // prevents conflicts. On S3, the version is compared as late as possible, when only the
+                // last part and the completion are still to be sent.
+                upload.wait_for_capacity(0).await?;
+                let found = match store.head(&path).await {
+                    Err(object_store::Error::NotFound { .. }) => None,
+                    found => found?.e_tag,
+                };
+                if found == replaced.and_then(|replaced| replaced.e_tag) {
+                    return Ok(());
+                }
+                let (path, source) = (path.to_string(), "another version".into());
+                Err(object_store::Error::Precondition { path, source })
             };
-            if found != replaced.and_then(|replaced| replaced.e_tag) {
+            if let Err(error) = sent.await {
                 // If the abort fails, S3 retains the uploaded parts, but they are not visible as an
                 // object.
                 upload.abort().await.ok();
-                let (path, source) = (path.to_string(), "another version".into());
-                return Err(object_store::Error::Precondition { path, source });
+                return Err(error);
             }
             upload.finish().await.map(drop)
         };

@@ -88,7 +88,7 @@ impl ObjectError {
             return match error {
                 object_store::Error::NotFound { .. } => Self::Missing { key: key.to_owned() },
                 // A range beyond the end of a file. The type of this error is private, too.
-                error if error.to_string().contains("Requested range was invalid") => {
+                error if error.to_string().contains(OUT_OF_RANGE) => {
                     Self::damaged(key, "it is too short")
                 }
                 error => Self::Failed(error.into()),
@@ -104,6 +104,14 @@ impl ObjectError {
             _ => Self::Failed(cause),
         }
     }
+}
+
+/// Text in the error of a range that is not within an object.
+const OUT_OF_RANGE: &str = "Requested range was invalid";
+
+/// Returns the error of an object that ends within a range.
+pub(super) fn too_short() -> object_store::Error {
+    object_store::Error::Generic { store: "archive", source: OUT_OF_RANGE.into() }
 }
 
 /// Returns true if `error` comes from a request for credentials. The type of such errors is private, so
