@@ -15,7 +15,9 @@ use super::session::{Row, Session, from_json, to_json};
 use super::tags::{attach, check_public_name, sought};
 use super::time::Time;
 use super::{PAGE_TEXT_BYTES_MAX, Result, Sight, StoreError};
-use crate::catalog::{ColumnChange, DatasetChange, DatasetRef, Listed, NewDataset, Refusal};
+use crate::catalog::{
+    COLUMNS_MAX, ColumnChange, DatasetChange, DatasetRef, Listed, NewDataset, Refusal,
+};
 use crate::rollup::check_refold;
 
 /// Maximum number of datasets that an error about an ambiguous name lists.
@@ -168,6 +170,16 @@ pub(super) async fn change<S: CatalogSession>(
         }
         DatasetChange::NewColumns(new) => {
             updated = None;
+            let mut all = columns.clone();
+            let names: BTreeSet<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+            for (name, dtype) in new.iter().filter(|(name, _)| !names.contains(name.as_str())) {
+                let (name, dtype) = (name.clone(), *dtype);
+                all.push(Column { id: 0, dataset_id: id, name, dtype, created_at: now });
+            }
+            if all.len() > COLUMNS_MAX {
+                return Err(Refusal::ColumnsFull.into());
+            }
+            check_refold((&columns, &old.metadata), (&all, &old.metadata), is_empty)?;
             add_columns(s, id, &columns, &new, now).await?;
         }
         DatasetChange::Column(change) => {

@@ -42,6 +42,13 @@ pub(super) async fn changing(open: Open<'_>) {
         add(name, Dtype::Float).await.unwrap();
     }
     check_refused(&add("close", Dtype::Float).await, &Refusal::Refolds);
+    let add_all = |names: Vec<String>| {
+        let new = names.into_iter().map(|name| (name, Dtype::Float)).collect();
+        store.change(other, DatasetChange::NewColumns(new), now())
+    };
+    check_refused(&add_all(vec!["close".to_owned()]).await, &Refusal::Refolds);
+    let many = (0..1_020).map(|n| format!("column_{n}")).collect();
+    check_refused(&add_all(many).await, &Refusal::ColumnsFull);
     let columns = read_sight(&*store, other).unwrap().columns;
     assert_eq!(columns.len(), 5, "what is refused leaves nothing");
     let rename = |name: &str, new_name: &str| {
