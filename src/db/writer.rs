@@ -157,7 +157,7 @@ impl<E: WriteError> Writer<E> {
     }
 
     /// Checks that the file accepts writes: it was not removed or replaced, it has the format of this
-    /// program, and its disk has space. If an earlier commit found no space, also writes a megabyte and
+    /// program, its disk has space, and the writing thread runs. If an earlier commit found no space, also writes a megabyte and
     /// frees it again.
     ///
     /// # Errors
@@ -165,6 +165,9 @@ impl<E: WriteError> Writer<E> {
     pub async fn check(&self) -> Result<(), E> {
         if !self.files.check() {
             return Err(FileError::Replaced.into());
+        }
+        if self.jobs.is_closed() {
+            return Err(FileError::Closed.into());
         }
         if let Some(error) = self.upgraded.get() {
             return Err(error.clone().into());

@@ -159,3 +159,13 @@ async fn writes_fail_after_a_newer_program_upgraded_the_file() {
     assert!(matches!(health, Err(TestError::Commit(FileError::Version { .. }))), "{health:?}");
     check_names(&path, &["before"]);
 }
+
+#[tokio::test]
+async fn check_fails_after_a_job_panicked() {
+    let (_folder, _path, writer) = start();
+    writer.check().await.unwrap();
+    let ended = writer.run(|_| -> Result<(), TestError> { panic!("in a job") }, |()| {}).await;
+    assert!(matches!(ended, Err(TestError::Commit(FileError::Closed))), "{ended:?}");
+    let checked = writer.check().await;
+    assert!(matches!(checked, Err(TestError::Commit(FileError::Closed))), "{checked:?}");
+}
