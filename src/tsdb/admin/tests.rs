@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use model::block::Rows;
@@ -116,6 +117,10 @@ async fn backup_of_a_store_in_use_can_be_restored() {
     let n_bytes = backup(&path, &copy).unwrap();
     assert_eq!(n_bytes, fs::metadata(&copy).unwrap().len());
     assert!(matches!(backup(&path, &copy), Err(AdminError::Exists { .. })));
+    let folder_not_utf8 = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff"));
+    fs::create_dir(&folder_not_utf8).unwrap();
+    let unnamed = backup(&path, &folder_not_utf8.join("copy.sqlite"));
+    assert!(matches!(unnamed, Err(AdminError::File { .. })), "{unnamed:?}");
     assert!(verified(&copy).is_sound());
 
     append(&store, id, block([(1_000_000, 1.0)])).await;

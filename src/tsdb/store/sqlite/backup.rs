@@ -43,9 +43,13 @@ fn create(path: &Path) -> Result<AtomicFile, AdminError> {
 
 /// Copies the store at `path` to the empty file `draft`.
 fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
+    // A path is a text in SQL.
+    let draft = draft.to_str();
+    let draft =
+        draft.ok_or_else(|| AdminError::file(path, io::ErrorKind::InvalidFilename.into()))?;
     let reading = || -> Result<()> {
         let connection = tables::SCHEMA.open_read_only(path)?;
-        connection.execute("VACUUM INTO ?1", [draft.to_string_lossy()])?;
+        connection.execute("VACUUM INTO ?1", [draft])?;
         Ok(())
     };
     reading().map_err(|source| AdminError::store(path, source))
@@ -74,6 +78,16 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
             fs::remove_file(with_ending(draft.draft_path(), ending)).ok();
         }
     })?;
+    // Moves the data of the log to the old file, which is then whole if replacing it fails. The log of a
+    // damaged file is not needed.
+    let merge_log = || -> Result<()> {
+        Ok(Connection::open(to)?.pragma_update(None, "journal_mode", "delete")?)
+    };
+    if to.exists()
+        && let Err(error @ StoreError::Full) = merge_log()
+    {
+        return Err(AdminError::store(to, error));
+    }
     for ending in LOG_ENDINGS {
         let rest = with_ending(to, ending);
         match fs::remove_file(&rest) {
