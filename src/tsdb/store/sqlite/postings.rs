@@ -47,7 +47,7 @@ impl Term<'_> {
         }
     }
 
-    /// Returns the number of the term, or `None` if no dataset has ever had it.
+    /// Returns the number of the term, or `None` if no dataset has it.
     fn find(&self, connection: &Connection) -> Result<Option<i64>> {
         let (kind, name, value) = self.key();
         let sql = "SELECT id FROM terms WHERE kind = ?1 AND name = ?2 AND value = ?3";
@@ -88,7 +88,14 @@ pub(in crate::store) fn remove(
     let Some(term) = term.find(connection)? else { return Ok(()) };
     let id = to_u32(id.get())?;
     let mut ids = read(connection, term, id >> BLOCK_BITS)?;
-    if ids.remove(id) { write(connection, term, id >> BLOCK_BITS, &ids) } else { Ok(()) }
+    if !ids.remove(id) {
+        return Ok(());
+    }
+    write(connection, term, id >> BLOCK_BITS, &ids)?;
+    let sql = "DELETE FROM terms WHERE id = ?1
+         AND NOT EXISTS (SELECT 1 FROM postings WHERE id >= ?2 AND id < ?3)";
+    connection.run(sql, [term, posting(term, 0), posting(term + 1, 0)])?;
+    Ok(())
 }
 
 /// Returns the datasets that have all of `terms`. There must be at least one term.

@@ -82,7 +82,7 @@ fn deleting_a_dataset_leaves_no_records_of_it() {
     assert!(n_steps > 3, "{n_steps} steps at once hold up nobody for long");
     for table in [
         "datasets", "metadata", "columns", "progress", "chunks", "tail", "buckets", "doomed",
-        "postings",
+        "postings", "terms",
     ] {
         assert_eq!(count(table), 0, "{table}");
     }
