@@ -183,10 +183,11 @@ pub(super) fn prune(
     let left = chunks::ending_from(connection, SeriesId::rows(dataset), Timestamp::MIN)?;
     let bound = left.map_or(before, |left| left.span.first.min(before));
     let old = Span { first: Timestamp::MIN, last: just_before(bound) };
-    let empty = Block::new(&catalog::dtypes(connection, dataset)?);
-    let in_tail = tail::take(connection, dataset, old, usize::MAX, empty)?;
-    n_gone += in_tail.len();
-    if let Some(newest_gone) = in_chunks.max(in_tail.times.last().copied()) {
+    let sql = "SELECT max(t) FROM tail WHERE dataset = ?1 AND t < ?2";
+    let in_tail: Option<i64> = connection.value(sql, [dataset.get(), bound.micros()])?;
+    n_gone += tail::count(connection, dataset, old)?;
+    tail::remove(connection, dataset, old)?;
+    if let Some(newest_gone) = in_chunks.max(in_tail.map(Timestamp::from_micros)) {
         // Appends are rejected only before the end of the last bucket that lost a row, which can be
         // long before `before`. If a row with a wrong date made `before` too late, correct rows would
         // otherwise be rejected.
@@ -215,8 +216,11 @@ fn put_many(
     let late = rows.part(0..n_late);
     if let (Some(first), Some(last)) = (late.times.first(), late.times.last()) {
         let n_chunks_max = n_late / LATE_ROWS_PER_CHUNK;
-        if chunks::n_covering(connection, series, &late.times, n_chunks_max)? <= n_chunks_max {
-            let span = Span { first: *first, last: *last };
+        let span = Span { first: *first, last: *last };
+        // Limits the memory for the rows of the tail.
+        if tail::count(connection, dataset, span)? <= n_late.max(LATE_ROWS_MAX)
+            && chunks::n_covering(connection, series, &late.times, n_chunks_max)? <= n_chunks_max
+        {
             let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
             chunks::overlay(connection, series, &under.merge(&late))?;
         } else {

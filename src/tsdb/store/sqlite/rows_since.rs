@@ -10,8 +10,9 @@ use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
+use super::chunks::{self, CHUNK_ROWS};
 use super::series::SeriesId;
-use super::{Result, catalog, chunks, progress, tail};
+use super::{Result, catalog, progress, tail};
 use crate::span::{Order, Span};
 use crate::store::Since;
 use crate::store::row_batch::lowest_rows;
@@ -41,11 +42,7 @@ pub(super) fn read_since(
     let replaced = found.add_tail(connection, dataset, after)?;
     for chunk in touched {
         let rows = chunks::read(connection, series, chunk, found.rows.empty_like())?;
-        found.add(&rows, |row_idx| {
-            let number = rows.ids.get(row_idx).copied().unwrap_or_default();
-            let time = rows.times.get(row_idx).copied().unwrap_or_default();
-            number > after && !replaced.contains(&time)
-        });
+        found.add(&rows, |number, time| number > after && !replaced.contains(&time));
     }
     let is_all = found.rows.len() <= limit;
     Ok(Some(Since { rows: lowest_rows(&found.rows, limit), is_all, revision }))
@@ -74,14 +71,22 @@ impl Found {
             if row.replaces {
                 replaced.insert(row.time);
             }
+            // Limits the memory for wide rows.
+            if rows.len() == CHUNK_ROWS {
+                self.add(&rows, |number, _| number > after);
+                rows = rows.empty_like();
+            }
         }
-        self.add(&rows, |row_idx| rows.ids.get(row_idx).is_some_and(|number| *number > after));
+        self.add(&rows, |number, _| number > after);
         Ok(replaced)
     }
 
-    fn add(&mut self, rows: &Block, is_wanted: impl Fn(usize) -> bool) {
-        for row_idx in (0..rows.len()).filter(|row_idx| is_wanted(*row_idx)) {
-            self.rows.extend_from(rows, row_idx..row_idx + 1);
+    /// Adds the rows with a number and a timestamp that `is_wanted` accepts.
+    fn add(&mut self, rows: &Block, is_wanted: impl Fn(i64, Timestamp) -> bool) {
+        for (row_idx, (number, time)) in rows.ids.iter().zip(&rows.times).enumerate() {
+            if is_wanted(*number, *time) {
+                self.rows.extend_from(rows, row_idx..row_idx + 1);
+            }
         }
         // Retains one row more than the limit, to find out if more rows follow.
         if self.rows.len() > 4 * self.limit + 1 {
