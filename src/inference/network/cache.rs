@@ -49,16 +49,17 @@ pub(crate) struct Cache {
     /// Change counter of each topic. The lock is held while an entry is replaced.
     changes: Mutex<BTreeMap<TopicId, Changes>>,
     entries: cache::Cache<(TopicId, u64), CachedTopic>,
-    loading: ReentrantMutex<()>,
 }
 
 /// Change counters of a topic.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Changes {
     /// Number of changes known to this service.
     n: u64,
     /// Version of the topic in a shared database when it was last checked.
     version: i64,
+    /// Held while data of the topic is read.
+    loading: Arc<ReentrantMutex<()>>,
 }
 
 impl Default for Cache {
@@ -68,7 +69,7 @@ impl Default for Cache {
         // inferers and fifty forecasters, or for thousands of topics with a dozen actors.
         let entries =
             cache::Cache::new(Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 64 << 20 });
-        Self { changes: Mutex::default(), entries, loading: ReentrantMutex::default() }
+        Self { changes: Mutex::default(), entries }
     }
 }
 
@@ -97,13 +98,14 @@ impl CachedTopic {
 impl Cache {
     /// Returns the entry of `topic`.
     pub(crate) fn get(&self, topic: TopicId) -> CachedTopic {
-        let changes = self.changes.lock().get(&topic).copied().unwrap_or_default();
-        self.entry(topic, changes.n)
+        let n_changes = self.changes.lock().get(&topic).map_or(0, |changes| changes.n);
+        self.entry(topic, n_changes)
     }
 
-    /// Returns the cached data in `slot` of `topic`, or reads and caches it. Only one caller reads at a
-    /// time, so that concurrent requests for the same data read it once. `read` can itself load another
-    /// slot. If the topic changes during the read, the data is returned but not cached.
+    /// Returns the cached data in `slot` of `topic`, or reads and caches it. Only one caller reads data of
+    /// a topic at a time, so that concurrent requests for the same data read it once. `read` can itself
+    /// load another slot of the topic. If the topic changes during the read, the data is returned but not
+    /// cached.
     pub(crate) fn load<T: Clone, E>(
         &self,
         topic: TopicId,
@@ -113,7 +115,8 @@ impl Cache {
         if let Some(known) = slot(&mut self.get(topic)).take() {
             return Ok(known);
         }
-        let _turn = self.loading.lock();
+        let loading = Arc::clone(&self.changes.lock().entry(topic).or_default().loading);
+        let _turn = loading.lock();
         let mut entry = self.get(topic);
         if let Some(known) = slot(&mut entry).take() {
             return Ok(known);
