@@ -93,7 +93,7 @@ pub fn due(care: Care, progress: &EpochProgress, height: BlockHeight) -> Vec<Epo
         if is_open(timing, next, height) {
             steps.push(EpochStep::Open { nonce: next, n_skipped: 0 });
         } else {
-            let n_skipped = 1 + late / timing.epoch_length.max(1);
+            let n_skipped = late.div_ceil(timing.epoch_length.max(1));
             steps.push(EpochStep::Open { nonce: height, n_skipped });
         }
     }
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn missed_epochs_are_skipped_and_counted() {
         check(&progress(5, &[], &[]), 24, &[EpochStep::Open { nonce: 24, n_skipped: 1 }]);
-        check(&progress(5, &[], &[]), 17 + 36, &[EpochStep::Open { nonce: 53, n_skipped: 4 }]);
+        check(&progress(5, &[], &[]), 17 + 36, &[EpochStep::Open { nonce: 53, n_skipped: 3 }]);
     }
 
     #[test]
