@@ -267,19 +267,11 @@ impl Store {
         Ok(newest.map(height))
     }
 
-    /// Stores `topic` in place of the topic with the same id, if the list of topics still has the
-    /// version `known`. If `known` is `None`, the version is not checked.
+    /// Stores either all or none of `topics` in place of the topics with the same ids, if the list of
+    /// topics still has the version `known`. If `known` is `None`, the version is not checked.
     ///
     /// # Errors
     /// [`StoreError::Raced`] if the list has another version. Otherwise as [`Self::blocks`].
-    pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<()> {
-        self.put_topics([topic], known, Inputs::Keep)
-    }
-
-    /// Stores either all or none of `topics` as [`Self::put_topic`].
-    ///
-    /// # Errors
-    /// As [`Self::put_topic`].
     pub fn put_topics<'t>(
         &self,
         topics: impl IntoIterator<Item = &'t Topic>,
@@ -310,7 +302,7 @@ impl Store {
     /// topic's epochs are deleted later by [`Self::drop_leftovers`].
     ///
     /// # Errors
-    /// As [`Self::put_topic`].
+    /// As [`Self::put_topics`].
     pub fn delete_topic(&self, topic: TopicId, known: Option<i64>) -> Result<()> {
         self.write(move |session| {
             session.mark_list_changed(known)?;

@@ -41,17 +41,17 @@ impl TopicList {
     /// Stores the built-in `topics`, except those with the id of a topic that a key created.
     pub(crate) fn put(store: &Store, topics: &[Topic]) -> Result<(), StoreError> {
         let kept = store.topics()?;
-        for topic in topics {
-            match kept.iter().find(|kept| kept.id == topic.id) {
-                Some(kept) if kept.creator.is_some() => {}
-                Some(kept) => {
-                    let topic = topic.clone().with_dataset_of(kept);
-                    store.put_topic(&Topic { is_active: kept.is_active, ..topic }, None)?;
-                }
-                None => store.put_topic(topic, None)?,
+        let kept = |topic: &Topic| kept.iter().find(|kept| kept.id == topic.id);
+        let update = |topic: &Topic| match kept(topic) {
+            Some(Topic { creator: Some(_), .. }) => None,
+            Some(kept) => {
+                let topic = topic.clone().with_dataset_of(kept);
+                Some(Topic { is_active: kept.is_active, ..topic })
             }
-        }
-        Ok(())
+            None => Some(topic.clone()),
+        };
+        let topics: Vec<Topic> = topics.iter().filter_map(update).collect();
+        store.put_topics(&topics, None, Inputs::Keep)
     }
 
     pub(crate) fn read(store: &Store) -> Result<Self, StoreError> {

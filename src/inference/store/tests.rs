@@ -25,6 +25,10 @@ fn at_two() -> EndOptions {
 }
 
 impl Store {
+    fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<(), StoreError> {
+        self.put_topics([topic], known, Inputs::Keep)
+    }
+
     /// Runs arbitrary `statements`.
     pub(crate) fn execute(&self, statements: &str) {
         let statements = statements.to_owned();
