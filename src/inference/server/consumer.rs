@@ -38,8 +38,8 @@ pub struct Consumers {
 ///
 /// The signature is secp256k1 over the typed data of the public consumer contract: 65 bytes r, s,
 /// v. Amounts are integers with 18 decimals, truncated; normalized amounts are plain decimals. The
-/// timestamp is in seconds since 1970. Negative values are refused, since contracts have unsigned
-/// numbers.
+/// timestamp is in seconds since 1970. A negative value or bound of its
+/// interval is refused, since contracts have unsigned numbers.
 #[utoipa::path(get, path = paths::CONSUMER, operation_id = "consumer", tag = "consumer",
     params(("allora_topic_id" = u64, Query), ("inference_value_type" = Option<String>, Query)),
     responses((status = 200, description = "Value and signature", body = Envelope<Body>),
@@ -113,8 +113,8 @@ fn wrapped<T>(data: T) -> Json<Envelope<T>> {
 ///
 /// The operator assigns a topic to each price. The signature is secp256k1 over the typed data of
 /// the public consumer contract: 65 bytes r, s, v. Amounts are integers with 18 decimals,
-/// truncated; normalized amounts are plain decimals. The timestamp is in seconds since 1970. Negative
-/// values are refused, since contracts have unsigned numbers.
+/// truncated; normalized amounts are plain decimals. The timestamp is in seconds since 1970. A negative
+/// value or bound of its interval is refused, since contracts have unsigned numbers.
 #[utoipa::path(get, path = paths::CONSUMER_PRICE, operation_id = "consumer_price",
     tag = "consumer",
     responses(
@@ -169,7 +169,10 @@ pub(super) async fn topics(
 
 async fn topic_body(inference: &Inference, topic: &Topic) -> Result<ConsumerTopic, InferenceError> {
     // If the topic has no bundle yet, the number of workers is 0.
-    let newest = inference.latest(topic.id).await.ok();
+    let newest = match inference.latest(topic.id).await {
+        Err(InferenceError::NoBundle(_)) => None,
+        newest => Some(newest?),
+    };
     let n_workers = newest.as_ref().map_or(0, |bundles| {
         bundles.bundle.inferer_values.len() + bundles.bundle.forecaster_values.len()
     });

@@ -5,14 +5,13 @@
 //! returns an empty bundle instead, which its own clients cannot read. The latest bundles are cached as
 //! JSON.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::response::Response;
 use model::topic::{BlockHeight, TopicId};
-use parking_lot::RwLock;
 use serde::Serialize;
+use task::cache::{Cache, Capacity};
 use wire::inference::chain::{LatestNetworkInferencesV9, NetworkInferencesAtBlock, ValueBundle};
 use wire::inference::{Bundle, LatestBundle};
 use wire::paths;
@@ -21,6 +20,7 @@ use super::super::bundle_body::{self, PairBody, json, pieces};
 use super::{ApiError, App, AtBlock, ByVersion, OpenApiRouter, Params, Result, no_form, routes};
 use crate::math::pair_values::FullBundle;
 use crate::network::topic::{Topic, TopicKind};
+use crate::network::topics::TOPICS_MAX;
 use crate::store::Bundles;
 
 /// Returns the router of these queries.
@@ -47,14 +47,19 @@ type Written = (BlockHeight, Bytes);
 
 /// Cached bodies of the latest bundles, at most one for each topic and format. Long bodies are not
 /// cached.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Bodies(RwLock<HashMap<(TopicId, BundleForm), Written>>);
+#[derive(Debug)]
+pub(in crate::server) struct Bodies(Cache<(TopicId, BundleForm), Written>);
+
+impl Default for Bodies {
+    fn default() -> Self {
+        Self(Cache::new(Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 32 << 20 }))
+    }
+}
 
 impl Bodies {
     fn respond(&self, topic: &Topic, form: BundleForm, bundles: &Bundles) -> Result<Response> {
         let (key, nonce) = ((topic.id, form), bundles.bundle.nonce);
-        let held = self.0.read().get(&key).filter(|(of, _)| *of == nonce).map(|(_, b)| b.clone());
-        if let Some(body) = held {
+        if let Some((_, body)) = self.0.get(&key).filter(|(of, _)| *of == nonce) {
             return Ok(json(body));
         }
         let bundle = select_bundle(topic, form, bundles);
@@ -83,7 +88,7 @@ impl Bodies {
             return bundle_body::response(head, vec![pairs]);
         }
         let body = bundle_body::join(pieces(head, [pairs])?)?;
-        self.0.write().insert(key, (nonce, body.clone()));
+        self.0.put(key, (nonce, body.clone()), body.len());
         Ok(json(body))
     }
 }
