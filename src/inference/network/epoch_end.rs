@@ -115,11 +115,13 @@ fn replay(
         let outcome = past.input.zip(outcomes.get(&past.nonce));
         let corrected =
             outcome.map(|(input, after)| topic.truth_of(bundle.labels(), input.value, *after));
-        let Some(truth) = corrected.or_else(|| before.clone()) else { continue };
-        let Ok(lesson) = lesson_of(topic, &bundle, &replay.learned, truth) else { continue };
+        let learn = |truth| lesson_of(topic, &bundle, &replay.learned, truth).ok();
+        let corrected = corrected.and_then(&learn);
+        let is_kept = corrected.is_none();
+        let Some(lesson) = corrected.or_else(|| learn(before.clone()?)) else { continue };
         replay.report.n_epochs += 1;
         replay.report.n_changed += u64::from(before.as_ref() != Some(&lesson.truth));
-        replay.report.n_kept += u64::from(past.nonce >= from && outcome.is_none());
+        replay.report.n_kept += u64::from(past.nonce >= from && is_kept);
         let Lesson { truth, losses, learned } = lesson;
         for role in Role::ALL {
             replay.took_part[role].extend(losses.by_actor(role).clone());
