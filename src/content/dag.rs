@@ -22,6 +22,10 @@ pub(super) const DEPTH_MAX: usize = 16;
 /// contains the same block many times.
 const VISITS_MAX: usize = 4 * BLOCKS_MAX;
 
+/// Number of bytes other than data whose parsing counts as one more visit. The largest node of a function
+/// that a tool writes, a directory of [`FILES_MAX`] files, counts as some hundred visits.
+const VISIT_BYTES: usize = 256;
+
 /// Maximum depth of nodes within a file. A node has up to 174 links, so three levels suffice for the
 /// largest function.
 const FILE_DEPTH_MAX: usize = 8;
@@ -174,16 +178,19 @@ impl Walk<'_> {
     }
 
     fn node(&mut self, id: ContentId) -> Result<Node, ContentError> {
-        let too_many = ContentError::TooMuch { what: "links", max: VISITS_MAX };
-        self.visits_left = self.visits_left.checked_sub(1).ok_or(too_many)?;
         let block = self.blocks.get(&id).ok_or(ContentError::Missing { id })?;
         if self.reached.insert(id) {
             self.order.push(id);
         }
-        match id.codec() {
-            Codec::Raw => Ok(Node::File { data: block.clone(), links: Vec::new() }),
-            Codec::DagPb => dag_pb::read(block),
-        }
+        let node = match id.codec() {
+            Codec::Raw => Node::File { data: block.clone(), links: Vec::new() },
+            Codec::DagPb => dag_pb::read(block)?,
+        };
+        let n_data = if let Node::File { data, .. } = &node { data.len() } else { 0 };
+        let n_visits = 1 + block.len().saturating_sub(n_data) / VISIT_BYTES;
+        let too_many = ContentError::TooMuch { what: "links", max: VISITS_MAX };
+        self.visits_left = self.visits_left.checked_sub(n_visits).ok_or(too_many)?;
+        Ok(node)
     }
 }
 

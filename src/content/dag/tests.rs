@@ -74,6 +74,21 @@ fn small_tree_with_too_many_files_is_rejected() {
     refused(root, blocks, "more than 1024 files");
 }
 
+/// Each visit of a block parses it, which can take long if it has little data.
+#[test]
+fn small_tree_that_takes_long_to_parse_is_rejected() {
+    let mut blocks = Blocks::new();
+    // A file, of type 2, without data. Field 4 is ignored.
+    let mut unixfs = vec![8, 2, 34];
+    crate::varint::write_prefixed(&[0; 1_000_000], &mut unixfs);
+    let mut block = vec![10];
+    crate::varint::write_prefixed(&unixfs, &mut block);
+    let part = put(&mut blocks, Codec::DagPb, block);
+    let links: Vec<Link> = (0..300).map(|_| link(part, "")).collect();
+    let root = put(&mut blocks, Codec::DagPb, write_file(&links, &[]));
+    refused(root, blocks, "more than 65536 links");
+}
+
 #[test]
 fn too_deep_tree_of_directories_is_rejected() {
     let mut blocks = Blocks::new();
