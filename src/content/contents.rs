@@ -14,7 +14,7 @@ use model::function::content::ContentId;
 use super::MAGIC;
 use super::archive::unpack;
 use super::dag::{Dag, File, Tree};
-use super::error::ContentError;
+use super::error::{ContentError, shorten};
 use super::manifest::{self, Manifest};
 use super::pack::Entry;
 
@@ -59,7 +59,7 @@ impl Contents {
             let (bytes, beside) = find_archive(&manifest, &files, dag)?;
             archive = beside;
             name = Some(manifest.name).filter(|name| !name.is_empty());
-            append_files(&unpack(&bytes, bytes_max)?, &mut files);
+            append_files(&unpack(&bytes, bytes_max)?, &mut files)?;
         }
         if !files.iter().any(is_runnable) {
             return Err(ContentError::NoModule { n_files: files.len() });
@@ -126,22 +126,31 @@ fn find_archive(
     }
 }
 
-/// Appends the files of `entry` that are not in `files` yet.
-fn append_files(entry: &Entry, files: &mut Vec<File>) {
+/// Appends the files of `entry` that are not in `files` yet. Rejects a file with the path of a directory,
+/// since such files cannot be written to a disk.
+fn append_files(entry: &Entry, files: &mut Vec<File>) -> Result<(), ContentError> {
     let known: BTreeSet<String> = files.iter().map(|file| file.path.clone()).collect();
     let mut waiting = vec![(String::new(), entry)];
     while let Some((path, entry)) = waiting.pop() {
         match entry {
             Entry::File(bytes) if !known.contains(&path) => {
+                let below = format!("{path}/");
+                if known.range(below.clone()..).next().is_some_and(|it| it.starts_with(&below)) {
+                    return Err(ContentError::Twice { path: shorten(&path) });
+                }
                 files.push(File { path, bytes: bytes.clone() });
             }
             Entry::File(_) => {}
+            Entry::Folder(_) if known.contains(&path) => {
+                return Err(ContentError::Twice { path: shorten(&path) });
+            }
             Entry::Folder(entries) => waiting.extend(entries.iter().rev().map(|(name, entry)| {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
                 (path, entry)
             })),
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ fn package(archive: &[u8], address: &str, files: &[(&str, &[u8])]) -> Dag {
     let manifest = manifest.to_string().into_bytes();
     folder.place(&["manifest.json"], Entry::File(manifest.into())).unwrap();
     for (path, bytes) in files {
-        folder.place(&[path], Entry::File(bytes.to_vec().into())).unwrap();
+        folder
+            .place(&path.split('/').collect::<Vec<_>>(), Entry::File(bytes.to_vec().into()))
+            .unwrap();
     }
     folder.to_dag().unwrap()
 }
@@ -44,6 +46,16 @@ fn package_contains_the_files_of_its_archive() {
     let paths: Vec<&str> =
         contents.folder().unwrap().iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["a.tar.gz", "manifest.json", "data/x", "greet.wasm"]);
+}
+
+#[test]
+fn package_with_a_file_and_a_directory_of_the_same_path_is_rejected() {
+    let archive = greeter();
+    for path in ["data", "greet.wasm/y"] {
+        let files = [("a.tar.gz", archive.as_slice()), (path, b"z")];
+        let error = Contents::of_dag(&package(&archive, "/a.tar.gz", &files), FUNCTION_BYTES_MAX);
+        assert!(matches!(error, Err(ContentError::Twice { .. })), "{path}: {error:?}");
+    }
 }
 
 #[test]
