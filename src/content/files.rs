@@ -9,6 +9,7 @@ use bytes::Bytes;
 use model::function::content::Codec;
 use model::function::{FunctionId, Method};
 use serde::{Deserialize, Serialize};
+use task::causes::chain;
 use task::file::{FileMode, UNFINISHED_PREFIX, read_at_most, write_atomic};
 use task::private::create_folder;
 use tracing::warn;
@@ -117,8 +118,8 @@ impl FunctionFiles {
         Self { folder: folder.into() }
     }
 
-    /// Returns all functions with intact content. Removes damaged functions, and unfinished files that
-    /// a crash left.
+    /// Returns all functions with intact content. Removes damaged functions, and files that a crash left.
+    /// Functions that cannot be read now, such as those of another user or version, are left out.
     pub(super) fn scan(&self) -> Result<ScanResult, FunctionsError> {
         create_folder(&self.folder).map_err(file_error("create the directory", &self.folder))?;
         let entries =
@@ -130,12 +131,15 @@ impl FunctionFiles {
             let ending = path.extension().and_then(|ending| ending.to_str());
             if name.starts_with(UNFINISHED_PREFIX) {
                 fs::remove_file(&path).map_err(file_error("delete", &path))?;
+            } else if let Ok(id) = name.parse() {
+                self.remove_unfinished(id);
             } else if ending == Some(ADDRESS) {
                 found.addresses.extend(read_address(&path));
             } else if ending == Some(RECORD) {
                 match self.checked(&path) {
-                    Some(known) => found.functions.push(known),
-                    None => self.discard(&path)?,
+                    Ok(Some(known)) => found.functions.push(known),
+                    Ok(None) => self.discard(&path)?,
+                    Err(error) => warn!(error = chain(&error), "left out a function"),
                 }
             }
         }
@@ -209,28 +213,45 @@ impl FunctionFiles {
         ignore_absent(fs::remove_dir_all(&folder)).map_err(file_error("delete", &folder))
     }
 
-    /// Returns the function described by the record at `path`, if its content is intact.
-    fn checked(&self, path: &Path) -> Option<ScannedFunction> {
-        let bytes = read_at_most(path, RECORD_BYTES_MAX).ok()?;
-        let record: FunctionRecord = serde_json::from_slice(&bytes).ok()?;
+    /// Returns the function described by the record at `path`, or `None` if its content is damaged or
+    /// missing.
+    fn checked(&self, path: &Path) -> Result<Option<ScannedFunction>, FunctionsError> {
+        let invalid = |error| file_error("read", path)(io::Error::other(error));
+        let bytes = read_at_most(path, RECORD_BYTES_MAX).map_err(file_error("read", path))?;
+        let record: FunctionRecord = serde_json::from_slice(&bytes)
+            .map_err(|error| file_error("read", path)(error.into()))?;
         let custody = record.custody();
         let body = record.body;
         let function = Function {
-            id: body.function_id.parse().ok()?,
-            method: body.method.parse::<Method>().ok()?,
+            id: body.function_id.parse().map_err(invalid)?,
+            method: body.method.parse::<Method>().map_err(invalid)?,
             name: body.name,
             size_bytes: body.bytes,
             kept_bytes: 0,
             kind: Kind::Module,
         };
         let is_in_place = path == self.record_of(function.id);
-        let VerifiedFunction { function: read, raw_id, .. } =
-            self.read(&function).ok().flatten()?;
+        let Some(verified) = self.read(&function)? else { return Ok(None) };
+        let VerifiedFunction { function: read, raw_id, .. } = verified;
         let is_whole = read.size_bytes == function.size_bytes;
         let written = fs::metadata(path).and_then(|record| record.modified());
         let saved_at = written.unwrap_or(SystemTime::UNIX_EPOCH);
         let known = ScannedFunction { function: read, raw_id, custody, saved_at };
-        (is_in_place && is_whole).then_some(known)
+        Ok((is_in_place && is_whole).then_some(known))
+    }
+
+    /// Removes unfinished files of a function, and blocks without a record, as far as possible.
+    fn remove_unfinished(&self, id: FunctionId) {
+        let has_record = self.record_of(id).exists();
+        let folder = self.folder_of(id);
+        for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|it| it.path()) {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if name.starts_with(UNFINISHED_PREFIX) || (name == CAR && !has_record) {
+                drop(fs::remove_file(&path));
+            }
+        }
+        // Fails if the directory contains a function.
+        drop(fs::remove_dir(&folder));
     }
 
     /// Deletes an invalid record and the content that it belongs to.

@@ -107,6 +107,39 @@ async fn damaged_function_is_removed_when_it_is_read_or_the_store_opens() {
 }
 
 #[tokio::test]
+async fn function_that_cannot_be_read_when_the_store_opens_is_not_removed() {
+    let (dir, functions) = store().await;
+    let added = functions.add(method("m.wasm"), module(1)).await.unwrap();
+    let record = dir.path().join(format!("functions/{}.json", added.id));
+    let folder = dir.path().join(format!("functions/{}", added.id));
+    let path = folder.join("m.wasm");
+    let own = fs::read_to_string(&record).unwrap();
+    // A record of a later version, and a file that cannot be read.
+    fs::write(&record, own.replace("operator", "someone")).unwrap();
+    assert_eq!(open(&dir).await.list(), []);
+    fs::write(&record, own).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert_eq!(open(&dir).await.list(), []);
+    fs::remove_dir(&path).unwrap();
+    fs::write(&path, module(1)).unwrap();
+    assert_eq!(open(&dir).await.list(), [added]);
+}
+
+#[tokio::test]
+async fn files_of_a_function_that_was_not_stored_completely_are_removed() {
+    let (dir, functions) = store().await;
+    let added = functions.add(method("m.wasm"), module(1)).await.unwrap();
+    let folder = dir.path().join(format!("functions/{}", added.id));
+    fs::write(folder.join(".triptych-unfinished-1"), b"").unwrap();
+    let other = dir.path().join(format!("functions/{}", FunctionId::from_module(b"x")));
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("content.car"), b"").unwrap();
+    assert_eq!(open(&dir).await.list(), [added]);
+    assert_eq!((fs::read_dir(folder).unwrap().count(), other.exists()), (1, false));
+}
+
+#[tokio::test]
 async fn files_other_than_modules_and_content_with_another_id_are_rejected() {
     let (_dir, functions) = store().await;
     let refused = functions.add(method("m.wasm"), b"#!/bin/sh".to_vec()).await;
