@@ -9,6 +9,7 @@ use std::{fs, io};
 use anyhow::Context as _;
 use model::node::{PeerId, Role};
 use task::file::{FileMode, write_atomic};
+use task::lock;
 
 /// The files of peer ids in the directory of a stack.
 #[derive(Debug)]
@@ -28,6 +29,10 @@ impl Members {
     /// # Errors
     /// If a file cannot be read or written.
     pub(crate) fn add(&self, role: Role, peer: &PeerId) -> anyhow::Result<()> {
+        let lock = self.folder.join("members.lock");
+        let _lock = lock::wait_for(&lock)
+            .with_context(|| format!("cannot lock {}", lock.display()))?
+            .context("another process changes the members of the stack")?;
         for file in [Role::Head, Role::Worker] {
             let path = self.path(file);
             let known = read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -75,5 +80,23 @@ fn read(path: &Path) -> io::Result<Option<BTreeSet<String>>> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_are_added_at_the_same_time_are_all_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let peers: Vec<PeerId> = (1..9).map(|n| format!("12D3KooW{n}").parse().unwrap()).collect();
+        std::thread::scope(|scope| {
+            for peer in &peers {
+                scope.spawn(|| Members::new(folder.path()).add(Role::Worker, peer).unwrap());
+            }
+        });
+        let stored = read(&folder.path().join("workers.txt")).unwrap().unwrap();
+        assert_eq!(stored.len(), peers.len());
     }
 }
