@@ -162,7 +162,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         fault: options.fault,
         is_paging: false,
         mouse: Mouse::default(),
-        stop_echo_until: None,
+        has_stopped_job: false,
         is_over: false,
         inbox,
         local_inbox,
@@ -212,9 +212,9 @@ struct Loop {
     /// True while a pager uses the terminal.
     is_paging: bool,
     mouse: Mouse,
-    /// A stop signal that arrives before this time was sent by this program itself, to its whole
-    /// job.
-    stop_echo_until: Option<Instant>,
+    /// True if this program has sent a stop signal to its whole job. It receives the signal itself
+    /// after it continues.
+    has_stopped_job: bool,
     /// True once the loop must end.
     is_over: bool,
     inbox: mpsc::Receiver<Event>,
@@ -345,12 +345,8 @@ impl Loop {
             Next::Signal(Signal::Terminate) => self.update(Event::Terminate)?,
             // During paging, the pager handles an interrupt.
             Next::Signal(Signal::Interrupt) if !self.is_paging => self.update(Event::Terminate)?,
-            Next::Signal(Signal::Stop) => {
-                let echo_until = self.stop_echo_until.take();
-                if echo_until.is_none_or(|until| Instant::now() >= until) {
-                    self.perform(vec![Effect::Suspend])?;
-                }
-            }
+            Next::Signal(Signal::Stop) if std::mem::take(&mut self.has_stopped_job) => {}
+            Next::Signal(Signal::Stop) => self.perform(vec![Effect::Suspend])?,
             Next::Signal(Signal::Continue) if !self.is_paging => {
                 self.terminal.reenter().map_err(RunError::Terminal)?;
                 self.state.mark_dirty(Dirty::Input);
@@ -421,11 +417,7 @@ impl Loop {
                 }
                 Some(effect) => {
                     self.terminal.perform(&effect).map_err(RunError::Terminal)?;
-                    if matches!(effect, Effect::Suspend) {
-                        // The program has stopped its whole job by a signal, which it can receive
-                        // itself after it continues.
-                        self.stop_echo_until = Some(Instant::now() + Duration::from_secs(1));
-                    }
+                    self.has_stopped_job |= matches!(effect, Effect::Suspend);
                     self.state.mark_dirty(Dirty::Input);
                 }
             }
