@@ -58,7 +58,7 @@ const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l";
 /// A signal that the event loop handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// `SIGTERM` or `SIGHUP`: the program must exit.
+    /// `SIGTERM`, or another signal that ends a program: the program must exit.
     Terminate,
     /// `SIGINT`, sent by the terminal while a pager uses it.
     Interrupt,
@@ -225,6 +225,9 @@ pub(crate) fn terminal_size() -> (u16, u16) {
 fn switch_on(has_mouse: bool) -> io::Result<()> {
     // Set first: if switching on fails halfway, all modes must be switched off.
     IS_ON.store(true, Ordering::SeqCst);
+    // A shell resets the terminal after `SIGSTOP`. `enable_raw_mode` does nothing if it has not been
+    // disabled since.
+    disable_raw_mode()?;
     enable_raw_mode()?;
     let mut bytes = Vec::new();
     queue!(bytes, EnterAlternateScreen, Hide, EnableBracketedPaste, EnableFocusChange)?;
@@ -301,6 +304,10 @@ pub(crate) fn signals() -> io::Result<BoxStream<'static, Signal>> {
     let kinds = [
         (SignalKind::terminate(), Signal::Terminate),
         (SignalKind::hangup(), Signal::Terminate),
+        (SignalKind::quit(), Signal::Terminate),
+        (SignalKind::alarm(), Signal::Terminate),
+        (SignalKind::user_defined1(), Signal::Terminate),
+        (SignalKind::user_defined2(), Signal::Terminate),
         (SignalKind::interrupt(), Signal::Interrupt),
         (kind(process::Signal::TSTP), Signal::Stop),
         (kind(process::Signal::CONT), Signal::Continue),
