@@ -200,12 +200,13 @@ fn settle(state: &mut State) -> Vec<Effect> {
 }
 
 fn press(state: &mut State, chord: Chord) {
-    let layers = state.layers();
+    let is_hidden = is_hidden(state);
+    let layers = if is_hidden { Layer::Global.chain() } else { state.layers() };
     let pending = std::mem::take(&mut state.pending);
-    let is_hidden = is_form_hidden(state);
     match state.keys.resolve(&layers, &pending, chord) {
+        Resolved::Action(Action::Quit) if is_hidden => state.effects.push(Effect::Quit),
         Resolved::Action(action)
-            if is_hidden && !matches!(action, Action::Back | Action::Quit | Action::Interrupt) => {}
+            if is_hidden && !matches!(action, Action::Interrupt | Action::Suspend) => {}
         Resolved::Nothing if is_hidden => {}
         Resolved::Action(action) => perform::perform(state, action),
         Resolved::Pending => {
@@ -234,15 +235,14 @@ fn press(state: &mut State, chord: Chord) {
     }
 }
 
-/// Returns true if a form is on top that is not drawn because the terminal is too small.
-fn is_form_hidden(state: &State) -> bool {
+/// Returns true if the screen is not drawn because the terminal is too small.
+fn is_hidden(state: &State) -> bool {
     let (width, height) = state.size;
-    let is_form = matches!(state.overlays.last(), Some(Overlay::Form(_)));
-    is_form && Tier::for_area(Rect::new(0, 0, width, height)).is_none()
+    Tier::for_area(Rect::new(0, 0, width, height)).is_none()
 }
 
 fn paste(state: &mut State, text: &str) {
-    if state.frames.past().is_some() || is_form_hidden(state) {
+    if state.frames.past().is_some() || is_hidden(state) {
         return;
     }
     if let Some(Overlay::Profiles(row)) = state.overlays.last() {

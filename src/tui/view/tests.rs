@@ -332,7 +332,7 @@ proptest! {
         is_live in any::<bool>(),
         text in "[a-z日本語🦀\u{301}\t\u{7f}]{0,40}",
     ) {
-        let mut screen = Harness::ready(width, height);
+        let mut screen = Harness::ready(160, 45);
         screen.take(Event::Local(LocalEvent::Log(LocalLog {
             process: text.clone(),
             level: Level::Error,
@@ -349,6 +349,7 @@ proptest! {
             screen.press(key);
         }
         screen.take(Event::Paste(text.clone()));
+        screen.state.size = (width, height);
         screen.state.notify(text.clone(), text);
         screen.drawn(theme::Name::Light);
     }

@@ -515,11 +515,16 @@ fn new_epoch_length_and_loss_of_a_topic_drop_what_follows_from_the_old_ones() {
 }
 
 #[test]
-fn form_does_not_act_on_keys_while_the_terminal_is_too_small() {
-    let mut screen = data_form((80, 24), "a");
-    fill(&mut screen, &["cpu"]);
-    screen.take(Event::Resized { width: 50, height: 10 });
-    assert_eq!(screen.effects_of("enter"), []);
-    screen.press("esc");
-    assert_eq!(screen.state.overlays.len(), 0);
+fn screen_does_nothing_but_quit_while_the_terminal_is_too_small() {
+    for key in ["a", "x", "?", ":", "/", "<"] {
+        let mut screen = data_screen((80, 24));
+        screen.press(key);
+        let shown = screen.text();
+        screen.take(Event::Resized { width: 50, height: 10 });
+        assert_eq!(screen.effects_of("enter esc j D 1"), [], "{key}");
+        screen.take(Event::Resized { width: 80, height: 24 });
+        assert_eq!(screen.text(), shown, "{key}");
+        screen.take(Event::Resized { width: 50, height: 10 });
+        assert_eq!(screen.effects_of("q"), [Effect::Quit], "{key}");
+    }
 }

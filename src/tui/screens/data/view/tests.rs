@@ -118,7 +118,12 @@ fn newest_first(mut rows: Vec<NamedRow>) -> Rows {
 
 /// Returns the Data screen before the service responds.
 fn blank() -> state::State {
-    let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
+    let mut state = state::State {
+        screen: Screen::Data,
+        now: now(),
+        size: (120, 30),
+        ..state::State::default()
+    };
     state.data.show();
     state.data.connected();
     state
