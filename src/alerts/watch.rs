@@ -317,10 +317,10 @@ impl FactSource {
         }
     }
 
-    /// Sends the facts of each item until the stream ends. `stream` describes the stream in problems.
-    /// Returns the error if the service would reject every further attempt to connect. This error is
-    /// not reported.
-    async fn read<T, F: Future<Output = Vec<Fact>>>(
+    /// Sends the facts of each item until the stream ends. `facts_of` returns the facts, and the reasons
+    /// why facts are missing. `stream` describes the stream in problems. Returns the error if the
+    /// service would reject every further attempt to connect. This error is not reported.
+    async fn read<T, F: Future<Output = Vec<Result<Fact, String>>>>(
         &self,
         mut received: Receiver<StreamEvent<T>>,
         stream: &str,
@@ -335,8 +335,9 @@ impl FactSource {
                 }
                 StreamEvent::Item(item) => {
                     for fact in facts_of(item).await {
-                        if self.facts.send(fact).await.is_err() {
-                            return None;
+                        match fact {
+                            Ok(fact) => self.facts.send(fact).await.ok()?,
+                            Err(problem) => self.report_once(problem, attempts).await,
                         }
                     }
                 }
@@ -363,52 +364,9 @@ impl FactSource {
         let stream = format!("the stream of topic {topic}");
         let mut attempts = Attempts::default();
         let read = self.read(received, &stream, &mut attempts, |latest| async move {
-            self.facts_of_epoch(inference, &latest, topic, needs_ranks).await
+            facts_of_epoch(inference, &latest, topic, needs_ranks).await
         });
         tokio::join!(follow, read);
-    }
-
-    /// Returns the facts of a new bundle: names and weights of its actors, and their ranks if
-    /// needed.
-    async fn facts_of_epoch(
-        &self,
-        inference: &Inference,
-        latest: &LatestBundle,
-        topic: TopicId,
-        needs_ranks: bool,
-    ) -> Vec<Fact> {
-        let mut known = BTreeMap::new();
-        match inference.topics().await {
-            Ok(list) => {
-                for actor in summary_of(&list, topic).iter().flat_map(|summary| &summary.actors) {
-                    known.insert(actor.worker.clone(), (actor.name.clone(), actor.weight));
-                }
-            }
-            Err(error) => self.report(format!("cannot read the topics: {}", error.why())).await,
-        }
-        let bundle = &latest.bundle;
-        let actors = bundle.inferer_values.iter().chain(&bundle.forecaster_values).map(|actor| {
-            let address = actor.worker.to_string();
-            let (name, weight) = known.get(&address).cloned().unwrap_or_default();
-            Actor { address, name, weight }
-        });
-        let actors = actors.collect();
-        let mut facts = vec![Fact::Epoch { topic, nonce: bundle.nonce, actors }];
-        if needs_ranks {
-            match inference.leaderboard(topic, RANKED_EPOCHS, None, None).await {
-                Ok(board) => {
-                    let ranks = board.actors.into_iter();
-                    let ranks = ranks.map(|actor| (actor.worker, actor.name, actor.rank)).collect();
-                    facts.push(Fact::Ranks { topic, ranks });
-                }
-                Err(error) => {
-                    let why = error.why();
-                    self.report(format!("cannot read the leaderboard of topic {topic}: {why}"))
-                        .await;
-                }
-            }
-        }
-        facts
     }
 
     async fn follow_executions(&self, head: &Functions) {
@@ -418,33 +376,70 @@ impl FactSource {
         let mut attempts = Attempts::default();
         let read = self.read(received, stream, &mut attempts, |event| async move {
             let ClusterEventKind::Done { request_id, .. } = event.kind else { return Vec::new() };
-            self.facts_of_execution(head, request_id).await
+            facts_of_execution(head, request_id).await
         });
         tokio::join!(follow, read);
     }
+}
 
-    /// Returns the agreement of an execution that has finished. Empty if the execution has no
-    /// results.
-    async fn facts_of_execution(&self, head: &Functions, request_id: String) -> Vec<Fact> {
-        match head.execution(&request_id).await {
-            Ok(body) if body.results.is_empty() => Vec::new(),
-            Ok(body) => {
-                let shares = body.results.iter().map(|group| group.frequency);
-                let agreement = shares.fold(0.0, f64::max);
-                vec![Fact::Execution { request_id, n_groups: body.results.len(), agreement }]
+/// Returns the facts of a new bundle: names and weights of its actors, and their ranks if needed.
+/// Without the list of topics, the epoch is left out: an actor without a name would count as missing.
+async fn facts_of_epoch(
+    inference: &Inference,
+    latest: &LatestBundle,
+    topic: TopicId,
+    needs_ranks: bool,
+) -> Vec<Result<Fact, String>> {
+    let list = match inference.topics().await {
+        Ok(list) => list,
+        Err(error) => return vec![Err(format!("cannot read the topics: {}", error.why()))],
+    };
+    let mut known = BTreeMap::new();
+    for actor in summary_of(&list, topic).iter().flat_map(|summary| &summary.actors) {
+        known.insert(actor.worker.clone(), (actor.name.clone(), actor.weight));
+    }
+    let bundle = &latest.bundle;
+    let actors = bundle.inferer_values.iter().chain(&bundle.forecaster_values).map(|actor| {
+        let address = actor.worker.to_string();
+        let (name, weight) = known.get(&address).cloned().unwrap_or_default();
+        Actor { address, name, weight }
+    });
+    let mut facts = vec![Ok(Fact::Epoch { topic, nonce: bundle.nonce, actors: actors.collect() })];
+    if needs_ranks {
+        let board = inference.leaderboard(topic, RANKED_EPOCHS, None, None).await;
+        facts.push(match board {
+            Ok(board) => {
+                let ranks = board.actors.into_iter();
+                let ranks = ranks.map(|actor| (actor.worker, actor.name, actor.rank)).collect();
+                Ok(Fact::Ranks { topic, ranks })
             }
             Err(error) => {
-                let why = error.why();
-                self.report(format!("cannot read execution {request_id}: {why}")).await;
-                Vec::new()
+                Err(format!("cannot read the leaderboard of topic {topic}: {}", error.why()))
             }
+        });
+    }
+    facts
+}
+
+/// Returns the agreement of an execution that has finished. Empty if the execution has no results.
+async fn facts_of_execution(head: &Functions, request_id: String) -> Vec<Result<Fact, String>> {
+    match head.execution(&request_id).await {
+        Ok(body) if body.results.is_empty() => Vec::new(),
+        Ok(body) => {
+            let shares = body.results.iter().map(|group| group.frequency);
+            let agreement = shares.fold(0.0, f64::max);
+            vec![Ok(Fact::Execution { request_id, n_groups: body.results.len(), agreement })]
         }
+        // Without the id, so that the problem is reported once for many executions.
+        Err(error) => vec![Err(format!("cannot read executions: {}", error.why()))],
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::ready;
+
+    use client::transport::Transport;
 
     use super::*;
     use crate::rules::Rules;
@@ -476,5 +471,36 @@ mod tests {
         let text = "the stream does not exist".to_owned();
         assert_eq!(reported.try_recv(), Ok(Event::Problem { text, rules: names.clone() }));
         assert_eq!(reported.try_recv(), Ok(Event::Connected(names)));
+    }
+
+    #[tokio::test]
+    async fn epoch_is_left_out_if_the_names_of_its_actors_are_unknown() {
+        let inference = Inference::new(Transport::new("http://127.0.0.1:1", None).unwrap());
+        let latest = serde_json::json!({
+            "network_inferences": {
+                "topic_id": "1", "nonce": "10", "combined_value": [], "inferer_values": [],
+                "forecaster_values": [], "naive_value": [],
+            },
+            "inference_block_height": "10",
+        });
+        let latest = serde_json::from_value(latest).unwrap();
+        let facts = facts_of_epoch(&inference, &latest, TopicId::FIRST, true).await;
+        assert!(matches!(facts.as_slice(), [Err(_)]), "{facts:?}");
+    }
+
+    #[tokio::test]
+    async fn missing_facts_of_many_items_are_reported_once() {
+        let (facts, _facts) = mpsc::channel(1);
+        let (events, mut reported) = mpsc::channel(EVENTS_CAPACITY);
+        let source = FactSource { facts, events, rules: Vec::new() };
+        let (stream, received) = mpsc::channel(EVENTS_CAPACITY);
+        for _ in 0..3 {
+            stream.send(StreamEvent::Item(())).await.unwrap();
+        }
+        drop(stream);
+        let facts_of = |()| ready(vec![Err("cannot read executions: busy".to_owned())]);
+        source.read(received, "the stream", &mut Attempts::default(), facts_of).await;
+        assert!(matches!(reported.try_recv(), Ok(Event::Problem { .. })));
+        assert!(reported.try_recv().is_err());
     }
 }

@@ -58,7 +58,7 @@ impl FactSource {
                 Attempts { reported: attempts.reported.clone(), ..Attempts::default() };
             let read = usable.read(received, &stream, &mut attempts, |batch| {
                 let dataset = name.to_owned();
-                ready(vec![match batch.kind {
+                ready(vec![Ok(match batch.kind {
                     BatchKind::Rows | BatchKind::Corrections => {
                         let points = points_of(&batch.rows, &needs.names, Clock::system().now());
                         Fact::Rows { dataset, points }
@@ -67,7 +67,7 @@ impl FactSource {
                         let start = start.map_or(i64::MIN, Timestamp::micros);
                         Fact::Deletion { dataset, micros: start..=end.micros() }
                     }
-                }])
+                })])
             });
             // A column that a rule needs can be added later.
             let repaired = async {
