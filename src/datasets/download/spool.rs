@@ -9,6 +9,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use formats::content_coding::Coding;
@@ -17,7 +18,7 @@ use model::key::KeyId;
 use parking_lot::Mutex;
 use tokio::fs::File as AsyncFile;
 use tokio::io::AsyncWriteExt as _;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, oneshot};
 use tsdb::store::StoreError;
 
 use super::{Download, DownloadRequest, DownloadResponse, RangeFacts, Source};
@@ -29,6 +30,10 @@ use crate::{Datasets, run_blocking};
 /// Maximum total size of spooled files: some fifty million rows. Beyond it, the least recently used
 /// files are evicted.
 const FILES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Maximum total size of all files, with evicted files that are still read and files that are being
+/// written. Beyond it, downloads are not spooled.
+const SPACE_BYTES_MAX: u64 = 2 * FILES_BYTES_MAX;
 
 /// Maximum number of spooled files, since each needs a file descriptor.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
@@ -47,17 +52,42 @@ pub(crate) struct SpooledFile {
     pub(crate) revision: u64,
     pub(crate) size_bytes: u64,
     file: Arc<File>,
+    _space: Arc<Space>,
+}
+
+/// Disk space of a file, counted until the file is closed.
+#[derive(Debug)]
+struct Space {
+    n_bytes: u64,
+    total: Arc<AtomicU64>,
+}
+
+impl Space {
+    /// Counts `n_bytes` more. Returns false if the file or the total exceeds its maximum.
+    fn grow(&mut self, n_bytes: u64) -> bool {
+        self.n_bytes += n_bytes;
+        let total = self.total.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes;
+        self.n_bytes <= FILES_BYTES_MAX && total <= SPACE_BYTES_MAX
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.n_bytes, Ordering::Relaxed);
+    }
 }
 
 /// Spooled files, keyed by entity tag. Clones share the files.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     files: Arc<Mutex<LruCache<ETag, Arc<OnceCell<SpooledFile>>>>>,
+    n_bytes: Arc<AtomicU64>,
 }
 
 impl Default for Spool {
     fn default() -> Self {
-        Self { files: Arc::new(Mutex::new(LruCache::new(FILES_MAX))) }
+        let files = Arc::new(Mutex::new(LruCache::new(FILES_MAX)));
+        Self { files, n_bytes: Arc::default() }
     }
 }
 
@@ -105,8 +135,8 @@ impl SpooledFile {
 
 impl Datasets {
     /// Returns the spooled file of a range. Reuses an earlier file if its rows are unchanged. Returns
-    /// `None` if the file exceeds [`FILES_BYTES_MAX`], or if it does not exist yet and would have more
-    /// than `rows_max` rows.
+    /// `None` if the file exceeds a limit, or if it does not exist yet and would have more than `rows_max`
+    /// rows or is one of those that the client already has.
     ///
     /// # Errors
     /// The same as for [`Self::download`], and [`OperationError::Spool`] if the disk fails.
@@ -115,22 +145,32 @@ impl Datasets {
         key: KeyId,
         query: DownloadQuery,
         seen: Option<u64>,
+        known: &KnownETags,
         rows_max: u64,
     ) -> Result<Option<SpooledFile>> {
         let Source { range, form, .. } = self.find_source(key, &query, seen).await?;
         let RangeFacts { tag, revision, n_rows } = self.facts(range, form).await?;
-        if n_rows > rows_max && !self.spool.has_file(tag) {
+        let is_unneeded = n_rows > rows_max || known.find(tag).is_some();
+        if is_unneeded && !self.spool.has_file(tag) {
             return Ok(None);
         }
-        let cell = self.spool.cell(tag);
-        let file = cell.get_or_try_init(|| self.write_file(key, query)).await.cloned();
-        let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
-        // If rows changed before they were read, the file does not have the expected entity tag. Only
-        // the current request uses it.
-        if !file.as_ref().is_ok_and(has_tag) {
-            self.spool.files.lock().pop(&tag);
-        }
-        self.spool.trim();
+        // Written by a task, so that a later request finds the file if this one times out.
+        let (sender, written) = oneshot::channel();
+        let datasets = self.clone();
+        self.group.spawn("download file", async move {
+            let cell = datasets.spool.cell(tag);
+            let file = cell.get_or_try_init(|| datasets.write_file(key, query)).await.cloned();
+            let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
+            // If rows changed before they were read, the file does not have the expected entity tag.
+            // Only the current request uses it.
+            if !file.as_ref().is_ok_and(has_tag) {
+                datasets.spool.files.lock().pop(&tag);
+            }
+            datasets.spool.trim();
+            // Sending fails only if the client has disconnected.
+            sender.send(file).ok();
+        });
+        let file = written.await.unwrap_or(Err(OperationError::Store(StoreError::Closed)));
         match file {
             // With the same entity tag, no commit since the file was written has changed its rows, so
             // the file also includes the latest revision.
@@ -144,7 +184,7 @@ impl Datasets {
     ///
     /// # Errors
     /// The same as for [`Self::download`]. [`OperationError::TooLarge`] if the file exceeds
-    /// [`FILES_BYTES_MAX`], and [`OperationError::Spool`] if the disk fails.
+    /// [`FILES_BYTES_MAX`] or all files exceed [`SPACE_BYTES_MAX`], and [`OperationError::Spool`] if the disk fails.
     async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile> {
         let (coding, known) = (Coding::Identity, KnownETags::default());
         let wanted = DownloadRequest { query, coding, known, seen: None };
@@ -158,18 +198,18 @@ impl Datasets {
         });
         let file = file.await?.map_err(spool_error)?;
         let mut to = AsyncFile::from_std(file.try_clone().map_err(spool_error)?);
-        let mut size_bytes = 0;
+        let mut space = Space { n_bytes: 0, total: Arc::clone(&self.spool.n_bytes) };
         while let Some(part) = download.body.next().await {
             let part = part.map_err(|_| OperationError::Store(StoreError::Closed))?;
-            to.write_all(&part).await.map_err(spool_error)?;
-            size_bytes += part.len() as u64;
-            if size_bytes > FILES_BYTES_MAX {
+            if !space.grow(part.len() as u64) {
                 return Err(OperationError::TooLarge);
             }
+            to.write_all(&part).await.map_err(spool_error)?;
         }
         to.flush().await.map_err(spool_error)?;
         let Download { file_name, facts, revision, .. } = download;
-        Ok(SpooledFile { file_name, facts, revision, size_bytes, file: Arc::new(file) })
+        let (size_bytes, file, _space) = (space.n_bytes, Arc::new(file), Arc::new(space));
+        Ok(SpooledFile { file_name, facts, revision, size_bytes, file, _space })
     }
 }
 
@@ -178,4 +218,22 @@ fn spool_error(error: io::Error) -> OperationError {
         return OperationError::Store(StoreError::Full);
     }
     OperationError::Spool(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_of_a_file_is_counted_until_it_is_closed() {
+        let total = Arc::default();
+        let [mut old, mut new, mut next] =
+            [(); 3].map(|()| Space { n_bytes: 0, total: Arc::clone(&total) });
+        assert!(old.grow(FILES_BYTES_MAX));
+        assert!(new.grow(FILES_BYTES_MAX));
+        assert!(!next.grow(1), "no space");
+        drop((old, next));
+        assert!(!new.grow(1), "the file is too large");
+        assert_eq!(total.load(Ordering::Relaxed), FILES_BYTES_MAX + 1);
+    }
 }

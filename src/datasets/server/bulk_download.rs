@@ -54,7 +54,11 @@ pub(super) struct InForm {
 }
 
 fn outputs() -> Object {
-    one_of(Output::VARIANTS, "Format of the rows.")
+    let about =
+        "Format of the rows. The default is `ndjson` for the latest rows, otherwise `json`.";
+    let mut outputs = one_of(Output::VARIANTS, about);
+    outputs.default = None;
+    outputs
 }
 
 /// Reads a whole range in one response.
@@ -79,7 +83,8 @@ fn outputs() -> Object {
                 description = "A commit of the dataset that the rows include: the last one when reading began"))),
         (status = 206, description = "The requested bytes", content(
             (Vec<u8> = "application/vnd.apache.parquet"), (String = "text/csv"),
-            (String = "application/x-ndjson")),
+            (String = "application/x-ndjson"), (String = "application/json"),
+            (Vec<u8> = "application/vnd.apache.arrow.stream")),
             headers(("X-Revision" = u64, description = "The same as of the whole file"),
                 ("Content-Range" = String, description = "The range and the length of the file"))),
         (status = 304, description = "`If-None-Match` has the tag of the file")))]
@@ -97,7 +102,7 @@ pub(super) async fn bulk_download(
     let rows_max = if is_part { u64::MAX } else { SPOOLED_ROWS_MAX };
     let is_spooled = is_part || output.is_text() && coding == Coding::Identity;
     let file = if is_spooled {
-        app.datasets.spool_download(key, query.clone(), seen, rows_max).await?
+        app.datasets.spool_download(key, query.clone(), seen, &known, rows_max).await?
     } else {
         None
     };
