@@ -85,6 +85,7 @@ pub struct DatasetBody {
 
 /// Body of `POST /api/datasets/`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CreateDataset {
     /// Name of the dataset, unique among its owner's datasets.
     pub name: String,
@@ -104,6 +105,7 @@ pub struct CreateDataset {
 
 /// Body of `PATCH /api/datasets/{id}/`. Omitted fields are not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct UpdateDataset {
     /// New name of the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,6 +133,7 @@ pub struct ReplaceDataset {
 
 /// Body of `POST /api/columns/`. Either the id or the name of the dataset must be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct AddColumn {
     /// Id of the dataset. It can be omitted if the name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,6 +149,7 @@ pub struct AddColumn {
 
 /// Body of `PATCH /api/columns/`. Either the id or the name of the dataset must be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RenameColumn {
     /// Id of the dataset. It can be omitted if the name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,6 +165,7 @@ pub struct RenameColumn {
 
 /// A column of a new dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CreateColumn {
     /// Name of the column, unique in its dataset.
     pub name: String,
@@ -369,6 +374,7 @@ pub struct MessageBody {
 
 /// Body of `POST /api/access/check/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct AccessCheck {
     /// Id of the dataset.
     pub dataset_id: i64,

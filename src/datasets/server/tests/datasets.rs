@@ -58,6 +58,7 @@ async fn invalid_dataset_is_rejected() {
     let float = |name: &str| json!({"name": name, "dtype": "float"});
     for body in [
         json!({"name": ""}),
+        json!({"name": "b", "colums": []}),
         json!({"name": "b", "columns": [{"name": "x", "dtype": "decimal"}]}),
         json!({"name": "b", "columns": [float("timestamp")]}),
         json!({"name": "b", "columns": [float("x"), float("x")]}),

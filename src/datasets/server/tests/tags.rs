@@ -193,7 +193,7 @@ async fn tag_names_of_other_keys_are_neither_reserved_nor_revealed() {
 async fn names_that_urls_resolve_are_refused() {
     let service = Service::with_bars(0).await;
     for name in [".", ".."] {
-        let text = |what| refusal(&format!("{what} must not be `{name}`: invalid request"));
+        let text = |what| refusal(&format!("{what} must not be `{name}`: bad request"));
         let tag = json!({"tag_name": name});
         let tag = service.post(&service.owner, "/api/datasets/1/tags/", &tag).await;
         assert_eq!(tag, (400, text("tag_name")));
