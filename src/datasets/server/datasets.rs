@@ -124,7 +124,8 @@ fn envelope(
 /// The parameter is the name of the field, and its value the whole value of the field:
 /// `?ticker=btcusd`. Exactly one field per request.
 #[utoipa::path(get, path = paths::DATASETS_SEARCH, operation_id = "search_datasets", tag = "datasets",
-    params(("ticker" = String, Query, description = "An example. Any metadata field can be used."),
+    params(("ticker" = String, Query, description = "An example. Any metadata field except `limit` and \
+        `offset` can be used."),
         PageOf),
     responses((status = 200, description = "A page of datasets", body = Envelope<DatasetBody>)))]
 pub(super) async fn search(

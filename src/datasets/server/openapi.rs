@@ -108,7 +108,8 @@ pub(super) struct AtResolution {
     /// `raw` for rows as inserted, or the length of buckets, from `1s` to `30d`. Buckets are exact after
     /// every insert. Those of `5m`, `15m`, `1h`, `4h` and `1d` are stored. Others are computed from the
     /// longest of `1d`, `1h` and `5m` that divides them, else from the rows that are still stored, of
-    /// which a request can read five million.
+    /// which a request can read five million. A row that lacks some prices counts with others of its
+    /// prices in their place.
     #[param(pattern = "^(raw|[0-9]+[smhd])$", default = "raw")]
     resolution: Option<String>,
 }

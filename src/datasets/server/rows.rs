@@ -44,9 +44,10 @@ fn orders() -> Object {
 /// Reads rows or buckets, page by page.
 ///
 /// Without `start` and `end`, the query covers the widest span that the resolution allows, up to
-/// the latest row. With both, the span is limited: a day of raw rows, 7 days of `5m`, 90 days of
-/// `1h`, no limit for `1d`, and 2016 buckets that are not stored: those of other lengths, and days
-/// in a time zone.
+/// the latest row that is not in the future. If all rows are in the future, up to the latest row. With
+/// both, the span is limited: a day of raw rows, 7 days of `5m`, 21 days of `15m`, 90 days of `1h`,
+/// 360 days of `4h`, no limit for `1d`, and 2016 buckets that are not stored: those of other lengths,
+/// and days in a time zone.
 ///
 /// With `after`, the cost of a page does not depend on its position, `count` is 0 and `previous`
 /// null. Follow `next` until it is null. With `offset`, `previous` is the page that starts `limit`

@@ -46,6 +46,11 @@ const RETRY: &[u8] = b"retry: 3000\n\n";
 /// The stream begins with `connected` and the latest 100 rows as `data`, oldest first. Then each
 /// new row follows as it is inserted, and a `heartbeat` every 30 seconds. If heartbeats stop, the
 /// connection is lost.
+///
+/// If the service does not know the id of the last event, the event `reset` with a `dataset_id` and a
+/// `message` precedes the latest 100 rows, since earlier rows and changes can be missing. The last
+/// event of a stream is `end` with a `dataset_id` and a `reason`, such as a slow reader or a deleted
+/// dataset.
 #[utoipa::path(get, path = paths::ROWS_STREAM, operation_id = "follow_rows", tag = "rows",
     params(WhichDataset, InColumns, KeyInQuery, ("last_event_id" = Option<String>, Query,
         description = "The id of the last event that the reader has received, for readers that cannot \
