@@ -52,6 +52,7 @@ use bytes::Bytes;
 use model::function::{FunctionId, Method};
 use parking_lot::{Mutex, RwLock};
 use task::cache::{Cache, Capacity};
+use task::file::UNFINISHED_PREFIX;
 use task::private::create_folder;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
@@ -452,8 +453,8 @@ impl Functions {
         Ok(Some(FunctionDetail { function: function.body(), files }))
     }
 
-    /// If function `id` is a directory, writes its files to the directory `to`. Returns true if the
-    /// function is stored and intact.
+    /// If function `id` is a directory, creates the directory `to` with its files, unless it exists.
+    /// Returns true if the function is stored and intact. `to` is complete even if the future is dropped.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if they cannot be read or written.
@@ -548,17 +549,25 @@ impl Functions {
     }
 }
 
-/// Writes the files of a directory to the directory `to`. No effect for a single module.
+/// Creates the directory `to` with the files of a directory. No effect for a single module.
 fn write_files(contents: &Contents, to: &Path) -> Result<(), FunctionsError> {
-    for file in contents.folder().unwrap_or_default() {
-        // The path was checked together with the content, so it stays within `to`.
-        let path = to.join(&file.path);
-        let folder = path.parent().unwrap_or(to);
+    let Some(files) = contents.folder() else { return Ok(()) };
+    let parent = to.parent().unwrap_or(to);
+    let draft = create_folder(parent)
+        .and_then(|()| tempfile::Builder::new().prefix(UNFINISHED_PREFIX).tempdir_in(parent))
+        .map_err(error::file_error("write", parent))?;
+    for file in files {
+        // The path was checked together with the content, so it stays within the directory.
+        let path = draft.path().join(&file.path);
+        let folder = path.parent().unwrap_or(draft.path());
         create_folder(folder)
             .and_then(|()| fs::write(&path, &file.bytes))
             .map_err(error::file_error("write", &path))?;
     }
-    Ok(())
+    match fs::rename(draft.path(), to) {
+        Err(_) if to.is_dir() => Ok(()),
+        renamed => renamed.map_err(error::file_error("write", to)),
+    }
 }
 
 /// Runs work that blocks on files or processes large contents outside of async tasks.

@@ -22,7 +22,7 @@ use task::private::create_folder;
 use wire::executions::Usage;
 
 use super::external::{External, ExternalError, ExternalRun, ExternalRuntime};
-use super::scratch_dir::{self, FunctionDir, FunctionDirs};
+use super::scratch_dir::{self, FunctionDirs};
 use crate::function_call::{FunctionCall, outcome_body};
 use crate::message::{Code, NodeResult};
 use content::{Function, Functions, FunctionsError, Kind, LOADED};
@@ -145,7 +145,7 @@ impl Executor {
                     workspace: workspace.clone(),
                     source,
                 })?;
-                Some(FunctionDirs::new(path))
+                Some(FunctionDirs::new(&path))
             }
             None => None,
         };
@@ -244,7 +244,13 @@ impl Executor {
         call.environment.insert(PEER_ID.to_owned(), peer_id.to_string());
         let limits = self.limits.lowered(call.requested_limits());
         // Held during the run, since the function might be evicted in the meantime.
-        let dir = self.function_dir(function).await?;
+        let dir = match (&function.kind, &self.function_dirs) {
+            (Kind::Folder(_), Some(dirs)) => match dirs.get(&self.functions, function.id).await? {
+                None => return Ok(None),
+                dir => dir,
+            },
+            _ => None,
+        };
         let function_dir = dir.as_ref().map(|dir| dir.path().to_owned());
         let finished = match &self.host {
             Host::Here { runtime, workspace, n_runs, .. } => {
@@ -275,18 +281,6 @@ impl Executor {
         match &self.host {
             Host::Here { runtime, .. } => runtime.n_free(),
             Host::External(_) => usize::MAX,
-        }
-    }
-
-    /// Returns the directory with the function's files, or `None` for a single module or
-    /// without a workspace.
-    async fn function_dir(
-        &self,
-        function: &Function,
-    ) -> Result<Option<FunctionDir>, FunctionsError> {
-        match (&function.kind, &self.function_dirs) {
-            (Kind::Folder(_), Some(dirs)) => dirs.get(&self.functions, function.id).await,
-            _ => Ok(None),
         }
     }
 

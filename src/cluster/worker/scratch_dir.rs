@@ -9,9 +9,11 @@ use std::{fs, io};
 
 use content::{Functions, FunctionsError};
 use model::function::FunctionId;
+use parking_lot::Mutex;
 use runtime::files;
+use task::file::UNFINISHED_PREFIX;
 use task::private::create_folder;
-use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 /// Maximum length of a directory name that is derived from a request id.
@@ -29,25 +31,33 @@ pub(super) fn name(request_id: &str) -> String {
     if name.is_empty() { "request".to_owned() } else { name }
 }
 
-/// Removes the directories that executions of an earlier process left behind. The names of these
-/// directories begin with a UUID, as request ids do. Other directories might belong to someone else.
-/// Blocks.
+/// Returns the directory that contains the directories of functions.
+fn functions_root(workspace: &Path) -> PathBuf {
+    workspace.join("f")
+}
+
+/// Removes the directories that an earlier process left behind. The names of directories of executions
+/// begin with a UUID, as request ids do. Other directories might belong to someone else. Blocks.
 ///
 /// # Errors
 /// Returns the error of the file system.
 pub(super) fn clear(workspace: &Path) -> io::Result<()> {
-    let entries = match fs::read_dir(root(workspace)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        // Length of a UUID.
-        let id = name.to_str().and_then(|name| name.get(..36));
-        let is_of_request = id.is_some_and(|id| id.parse::<Uuid>().is_ok());
-        if is_of_request && entry.file_type()?.is_dir() {
-            files::remove(&entry.path())?;
+    for root in [root(workspace), functions_root(workspace)] {
+        let entries = match fs::read_dir(root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_str().unwrap_or_default();
+            // Length of a UUID.
+            let is_of_request = name.get(..36).is_some_and(|id| id.parse::<Uuid>().is_ok());
+            let is_of_function =
+                name.parse::<FunctionId>().is_ok() || name.starts_with(UNFINISHED_PREFIX);
+            if (is_of_request || is_of_function) && entry.file_type()?.is_dir() {
+                files::remove(&entry.path())?;
+            }
         }
     }
     Ok(())
@@ -92,17 +102,19 @@ impl Drop for ScratchDir {
 /// next directory is written, unless a run still uses them.
 #[derive(Debug)]
 pub(super) struct FunctionDirs {
-    workspace: PathBuf,
+    root: PathBuf,
     /// Written directories, by function. The reference count of a directory is higher while a run uses
-    /// it.
-    written: Mutex<BTreeMap<FunctionId, Arc<()>>>,
+    /// it, and its lock is held while it is written.
+    written: Mutex<BTreeMap<FunctionId, Arc<Writing>>>,
 }
+
+type Writing = tokio::sync::Mutex<()>;
 
 /// A directory that is kept while this is held.
 #[derive(Debug)]
 pub(super) struct FunctionDir {
     path: PathBuf,
-    _in_use: Arc<()>,
+    _in_use: Arc<Writing>,
 }
 
 impl FunctionDir {
@@ -112,9 +124,10 @@ impl FunctionDir {
 }
 
 impl FunctionDirs {
-    /// Creates a set of directories in `workspace`, which must be an absolute path.
-    pub(super) fn new(workspace: PathBuf) -> Self {
-        Self { workspace, written: Mutex::default() }
+    /// Creates a set of directories in `workspace`, which must be an absolute path and was
+    /// [cleared](clear).
+    pub(super) fn new(workspace: &Path) -> Self {
+        Self { root: functions_root(workspace), written: Mutex::default() }
     }
 
     /// Returns the directory with the files of function `id`, which is written on the first call, or
@@ -127,29 +140,34 @@ impl FunctionDirs {
         functions: &Functions,
         id: FunctionId,
     ) -> Result<Option<FunctionDir>, FunctionsError> {
-        let path = self.workspace.join(id.to_string());
-        let mut written = self.written.lock().await;
-        if !written.contains_key(&id) || !path.is_dir() {
-            let evicted = written.extract_if(.., |id, uses| {
-                functions.get(*id).is_none() && Arc::strong_count(uses) == 1
-            });
-            for (id, _) in evicted.collect::<Vec<_>>() {
-                remove(self.workspace.join(id.to_string()))?;
-            }
-            remove(path.clone())?;
+        let path = self.root.join(id.to_string());
+        let in_use = Arc::clone(self.written.lock().entry(id).or_default());
+        let writing = in_use.lock().await;
+        if !path.is_dir() {
+            self.remove_evicted(functions).await;
             if !functions.write_to(id, path.clone()).await? {
                 return Ok(None);
             }
         }
-        let in_use = Arc::clone(written.entry(id).or_default());
+        drop(writing);
         Ok(Some(FunctionDir { path, _in_use: in_use }))
     }
-}
 
-fn remove(path: PathBuf) -> Result<(), FunctionsError> {
-    match files::remove(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        outcome => outcome.map_err(|source| FunctionsError::Files { step: "remove", path, source }),
+    async fn remove_evicted(&self, functions: &Functions) {
+        let is_evicted = |id: &FunctionId, uses: &mut Arc<Writing>| {
+            functions.get(*id).is_none() && Arc::strong_count(uses) == 1
+        };
+        let mut removed = Vec::new();
+        for (id, _) in self.written.lock().extract_if(.., is_evicted) {
+            // The directory is renamed first, since the function might be stored and written again.
+            let to = self.root.join(Uuid::new_v4().to_string());
+            removed.extend(fs::rename(self.root.join(id.to_string()), &to).is_ok().then_some(to));
+        }
+        let removing =
+            spawn_blocking(move || removed.iter().try_for_each(|path| files::remove(path)));
+        if let Ok(Err(error)) = removing.await {
+            tracing::warn!(%error, "cannot remove the files of an evicted function");
+        }
     }
 }
 
@@ -212,7 +230,7 @@ mod function_dir_tests {
     async fn writing_files_of_a_function_removes_files_of_evicted_functions() {
         let dir = tempfile::tempdir().unwrap();
         let functions = Functions::open(dir.path().join("functions")).await.unwrap();
-        let dirs = FunctionDirs::new(dir.path().join("workspace"));
+        let dirs = FunctionDirs::new(&dir.path().join("workspace"));
         let (mut written, mut held) = (Vec::new(), None);
         for name in ["one", "two", "three"] {
             let path = dir.path().join(name);
@@ -229,5 +247,33 @@ mod function_dir_tests {
         let exist: Vec<bool> = written.iter().map(|path| path.exists()).collect();
         assert_eq!(exist, [false, true, true]);
         drop(held);
+        clear(&dir.path().join("workspace")).unwrap();
+        assert!(!written.iter().any(|path| path.exists()));
+    }
+
+    /// A run that is canceled while its files are written does not stop the thread that writes them.
+    #[tokio::test]
+    async fn files_of_a_function_are_complete_after_a_canceled_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let functions = Functions::open(dir.path().join("functions")).await.unwrap();
+        let path = dir.path().join("one");
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("m.wasm"), b"\0asm\x01\0\0\0").unwrap();
+        (0..500).for_each(|n| fs::write(path.join(n.to_string()), "data").unwrap());
+        let Upload { car, .. } = Functions::pack_path(&path).await.unwrap();
+        let id = functions.add_car(NameHints::default(), car).await.unwrap().id;
+        functions.content(id).await.unwrap();
+        for round in 0..20 {
+            let workspace = dir.path().join(round.to_string());
+            let dirs = FunctionDirs::new(&workspace);
+            let mut first = Box::pin(dirs.get(&functions, id));
+            for _ in 0..round {
+                drop(futures::poll!(first.as_mut()));
+                tokio::task::yield_now().await;
+            }
+            drop(first);
+            let second = dirs.get(&functions, id).await.unwrap().unwrap();
+            assert_eq!(fs::read_dir(second.path()).unwrap().count(), 501);
+        }
     }
 }

@@ -3,6 +3,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::SystemTime;
 
+use content::{NameHints, Upload};
 use tempfile::TempDir;
 use wire::functions::{ExecuteConfig, RuntimeConfig};
 
@@ -133,6 +134,23 @@ async fn execution_directory_exists_only_during_the_execution() {
     }
     let bench = Bench::new(KEEPS_A_FILE, LIMITS_DEFAULT, nothing).await;
     assert_eq!(bench.run(RuntimeConfig::default()).await.unwrap().result.exit_code, 11);
+}
+
+#[tokio::test]
+async fn directory_that_was_evicted_before_a_run_does_not_run_without_its_files() {
+    let mut bench = Bench::new(KEEPS_A_FILE, LIMITS_DEFAULT, workspace).await;
+    let path = bench.root.path().join("folder");
+    fs::create_dir_all(&path).unwrap();
+    fs::write(path.join("f.wasm"), wat::parse_str(KEEPS_A_FILE).unwrap()).unwrap();
+    let Upload { car, .. } = Functions::pack_path(&path).await.unwrap();
+    let functions = bench.executor.functions.clone();
+    bench.function = functions.add_car(NameHints::default(), car).await.unwrap();
+    bench.run(RuntimeConfig::default()).await.unwrap();
+    functions.remove(bench.function.id).await.unwrap();
+    fs::remove_dir_all(bench.root.path().join("work/f")).unwrap();
+    let (call, identity) = (Bench::call(RuntimeConfig::default()), Identity::random());
+    let run = bench.executor.run(&bench.function, call, "0a1b", Arc::default(), identity.peer_id());
+    assert!(run.await.unwrap().is_none());
 }
 
 #[tokio::test]
