@@ -9,6 +9,7 @@ use task::file::is_no_space;
 use tracing::warn;
 
 use super::executor::ExecutorError;
+use super::external::ExternalError;
 use crate::message::{Code, NodeResult, WorkOrder, WorkOrderResponse};
 
 /// Reason for which a worker refuses a request of a head.
@@ -55,7 +56,7 @@ impl WorkRefusal {
     /// Returns the response to a refused order.
     pub(super) fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
         let (request, reason) = (&order.request_id, self.public_text());
-        warn!(request, peer = %head, reason, "refused a work order");
+        warn!(request, peer = %head, reason = chain(self), "refused a work order");
         WorkOrderResponse {
             request_id: request.clone(),
             code: self.code(),
@@ -66,10 +67,15 @@ impl WorkRefusal {
     }
 
     /// Returns the reason that the head's user can see. Messages from peers, gateways and hosts about a
-    /// function are only logged, since they would reveal which hosts this node can reach.
+    /// function are only logged, since they would reveal which hosts this node can reach, and so are paths
+    /// of this machine.
     pub(super) fn public_text(&self) -> String {
         match self {
             Self::Fetch(_) | Self::Install(_) => self.to_string(),
+            Self::Run(ExecutorError::Content(error)) => describe_keep(error),
+            Self::Run(ExecutorError::External(
+                ExternalError::Workspace { .. } | ExternalError::Start { .. },
+            )) => "the worker cannot start its external runtime".to_owned(),
             _ => chain(self),
         }
     }
@@ -107,7 +113,7 @@ fn describe_keep(error: &FunctionsError) -> String {
         FunctionsError::Files { source, .. } if is_no_space(source) => {
             "the worker's disk is full".to_owned()
         }
-        FunctionsError::Files { .. } => "the worker cannot write its function store".to_owned(),
+        FunctionsError::Files { .. } => "the worker cannot use its function store".to_owned(),
         error => format!("invalid content: {}", chain(error)),
     }
 }
