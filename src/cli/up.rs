@@ -58,8 +58,9 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
         datasets: command.datasets_port,
         inference: command.inference_port,
     };
+    let claim = StackClaim::acquire(command.data_dir.clone())?;
     let options = StackOptions {
-        claim: StackClaim::acquire(command.data_dir.clone())?,
+        data_dir: claim.data_dir.clone(),
         ports,
         log_level: command.process.log_level,
         environment: command.process.otlp.as_ref().map_or_else(Vec::new, |collector| {

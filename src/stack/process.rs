@@ -32,12 +32,16 @@ pub const STAY: &[u8] = b"stay\n";
 /// environment of processes, since a local stack stores its state in its own directory.
 const STORE_VARIABLE: &str = "TRIPTYCH_STORE";
 
-/// Maximum time for a process to exit on request. After this time, the process is killed. The screen
-/// promises to return to the shell within 2 seconds.
-const DRAIN_MAX: Duration = Duration::from_millis(1500);
+/// Maximum time for a process to exit on request. After this time, the process must exit without
+/// finishing its work. The screen promises to return to the shell within 2 seconds.
+const DRAIN_MAX: Duration = Duration::from_millis(1200);
+
+/// Maximum time for a process to exit without finishing its work: a worker kills the programs that
+/// execute functions. After this time, the process is killed.
+const ABORT_MAX: Duration = Duration::from_millis(300);
 
 /// Maximum time to read the remaining output of a process that has exited. Its children can hold
-/// the pipes open. Together with [`DRAIN_MAX`], this is less than 2 seconds.
+/// the pipes open. Together with [`DRAIN_MAX`] and [`ABORT_MAX`], this is less than 2 seconds.
 const LAST_LINES_MAX: Duration = Duration::from_millis(400);
 
 /// Maximum length of a log line in bytes.
@@ -284,6 +288,16 @@ impl Running {
         self.wait_for_exit().await
     }
 
+    /// Waits for a call of [`Self::stop`] after the process has exited.
+    pub(crate) async fn stop_requested(&self) {
+        self.stop_request.notified().await;
+    }
+
+    /// Returns the directory with the log file. `None` if the process has no log file.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.command.log.as_deref()?.parent()
+    }
+
     /// Returns true if [`Self::stop`] was called.
     pub fn is_stop_requested(&self) -> bool {
         self.is_stop_requested.load(Ordering::Acquire)
@@ -368,13 +382,14 @@ impl LineReader {
             return;
         }
         let mut log = BufReader::new(file);
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         loop {
             // A line without a line feed is incomplete. Later reads append the rest.
-            match log.read_line(&mut text).await {
-                Ok(1..) if text.ends_with('\n') => {
-                    self.take(text.trim_end());
-                    text.clear();
+            let bytes_max = LINE_BYTES_MAX.saturating_sub(bytes.len() as u64);
+            match (&mut log).take(bytes_max).read_until(b'\n', &mut bytes).await {
+                Ok(1..) if bytes.ends_with(b"\n") || bytes.len() as u64 == LINE_BYTES_MAX => {
+                    self.take(String::from_utf8_lossy(&bytes).trim_end());
+                    bytes.clear();
                 }
                 Ok(_) => sleep(READ_EVERY).await,
                 Err(_) => return,
@@ -490,7 +505,12 @@ async fn wait_or_stop(mut child: Child, tell: watch::Sender<Facts>, mut stop: St
         if stdin.take().is_none() {
             send_signal(child.id(), Signal::TERM);
         }
-        if let Ok(status) = timeout(DRAIN_MAX, child.wait()).await {
+        let mut exit = timeout(DRAIN_MAX, child.wait()).await;
+        if exit.is_err() {
+            send_signal(child.id(), Signal::TERM);
+            exit = timeout(ABORT_MAX, child.wait()).await;
+        }
+        if let Ok(status) = exit {
             status
         } else {
             // Killing fails if the process has exited in the meantime. The following call collects the
@@ -533,10 +553,14 @@ impl Adopted {
         };
         let mut code = None;
         if is_requested {
-            send_signal(Some(self.pid), Signal::TERM);
-            if timeout(DRAIN_MAX, wait_for_unlock(&self.folder)).await.is_ok() {
-                code = Some(0);
-            } else {
+            for within in [DRAIN_MAX, ABORT_MAX] {
+                send_signal(Some(self.pid), Signal::TERM);
+                if timeout(within, wait_for_unlock(&self.folder)).await.is_ok() {
+                    code = Some(0);
+                    break;
+                }
+            }
+            if code.is_none() {
                 send_signal(Some(self.pid), Signal::KILL);
             }
         }

@@ -1,7 +1,6 @@
 //! The local stack for the screen: starts the stack, reports its events, adds nodes, and stops all
 //! processes.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use task::clock::Clock;
 use task::group::Group;
 use tokio::sync::mpsc;
 
-use crate::data_dir::{StackClaim, numbered};
+use crate::data_dir::{DataDir, StackClaim, numbered};
 use crate::detached_nodes::{self, DetachedNode};
 use crate::local::{
     Addresses, Fields, Level, LocalError, LocalEvent, LocalLog, LocalNode, LocalStack, NodeOptions,
@@ -66,8 +65,6 @@ pub struct Processes {
     /// Directory of the stack of another process, if this process is attached to such a stack.
     attached: Arc<Mutex<Option<PathBuf>>>,
     running: Arc<Mutex<Vec<Process>>>,
-    /// Directories of added nodes, by the names of the nodes.
-    folders: Arc<Mutex<BTreeMap<String, PathBuf>>>,
     meter: Arc<Mutex<Meter>>,
 }
 
@@ -88,7 +85,6 @@ impl Processes {
             claimed: Arc::default(),
             attached: Arc::default(),
             running: Arc::default(),
-            folders: Arc::default(),
             meter: Arc::default(),
         }
     }
@@ -111,13 +107,12 @@ impl Processes {
             return Ok(());
         }
         self.attached.lock().take();
-        let ProcessesOptions { data_dir, head_token } = self.options.clone();
         let options = StackOptions {
-            claim: StackClaim::acquire(data_dir)?,
+            data_dir: self.claim()?,
             ports: Ports::default(),
             log_level: tracing::Level::INFO,
             environment: Vec::new(),
-            head_token,
+            head_token: self.options.head_token.clone(),
         };
         let lines = self.forward_lines(events);
         let progress = |progress: Progress<'_>| {
@@ -131,9 +126,7 @@ impl Processes {
             drop(events.try_send(LocalEvent::Starting { what }));
         };
         let started =
-            start::start(&options, self.files.as_ref(), &self.group, lines, progress).await;
-        *self.claimed.lock() = Some(options.claim);
-        let started = started?;
+            start::start(&options, self.files.as_ref(), &self.group, lines, progress).await?;
         for process in started.processes {
             let mut nodes = started.ready.nodes.iter();
             let node = nodes.find(|node| *node.name == *process.process).cloned();
@@ -162,7 +155,6 @@ impl Processes {
             let name = Arc::clone(&process.process);
             let report = |happened| local.report(&name, happened, &events);
             let exit = supervise(process, local.group.clone(), lines, report).await;
-            let Some(exit) = exit else { return };
             let exited = LocalEvent::Exited { process: name.to_string(), code: exit.code };
             // Fails only if the screen is closed.
             drop(events.send(exited).await);
@@ -196,8 +188,8 @@ impl Processes {
         drop(events.send(event).await);
     }
 
-    /// Creates a directory for an added node called `name`.
-    fn create_folder(&self, name: &str) -> anyhow::Result<PathBuf> {
+    /// Returns the directory that this process has claimed. Claims one on the first call.
+    fn claim(&self) -> anyhow::Result<DataDir> {
         let mut claimed = self.claimed.lock();
         if claimed.is_none() {
             // The process that runs the attached stack has claimed the given directory.
@@ -205,11 +197,14 @@ impl Processes {
             let data_dir = self.options.data_dir.clone().filter(|_| !is_attached);
             *claimed = Some(StackClaim::acquire(data_dir)?);
         }
-        let data_dir = &claimed.as_ref().context("no local stack is running")?.data_dir;
-        let folder = detached_nodes::free_folder(data_dir.folder(), name);
+        Ok(claimed.as_ref().context("no local stack is running")?.data_dir.clone())
+    }
+
+    /// Creates a directory for an added node called `name`.
+    fn create_folder(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let folder = detached_nodes::free_folder(self.claim()?.folder(), name);
         fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
-        self.folders.lock().insert(name.to_owned(), folder.clone());
         Ok(folder)
     }
 
@@ -284,7 +279,7 @@ impl Processes {
             pid: running.pid,
             rest_api: rest_api.map(|address| format!("http://{address}")),
             is_detached: running.is_detached(),
-            is_added: self.folders.lock().contains_key(&*running.process),
+            is_added: running.folder().is_some(),
         };
         self.record(&running, &node);
         self.announce(running, Some(node.clone()), LocalEvent::Node(node), events).await;
@@ -315,10 +310,10 @@ impl Processes {
 
     /// Writes the record of a node, if the node is detached.
     fn record(&self, running: &Running, node: &LocalNode) {
-        let Some(folder) = self.folders.lock().get(&node.name).cloned() else { return };
+        let Some(folder) = running.folder() else { return };
         if running.is_detached()
             && !running.has_exited()
-            && let Err(error) = DetachedNode::new(running, node, &folder).record()
+            && let Err(error) = DetachedNode::new(running, node, folder).record()
         {
             tracing::warn!("cannot find {} again later: {error:#}", node.name);
         }
@@ -334,11 +329,10 @@ impl Processes {
         // With the prefix, the name differs from all names of a stack that is being started.
         let name = detached.node.name.trim_start_matches(DETACHED_PREFIX).to_owned();
         let kept = format!("{DETACHED_PREFIX}{name}");
-        let is_free = |name: &String| !self.folders.lock().contains_key(name);
+        let is_free = |name: &String| self.find(name).is_err();
         detached.node.name = numbered(&kept).find(is_free).unwrap_or(name);
         let command = detached.command()?;
         let DetachedNode { node, folder, facts, .. } = detached;
-        self.folders.lock().insert(node.name.clone(), folder.clone());
         let lines = self.forward_lines(events);
         let running = command.adopt(node.pid, folder, facts, &self.group, &lines);
         self.announce(running, Some(node.clone()), LocalEvent::Found(node), events).await;
@@ -494,7 +488,48 @@ fn text_of(value: Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use model::key::ApiKey;
+    use model::node::PeerId;
+    use task::causes::chain;
+
     use super::*;
+    use crate::local::LocalFunction;
+
+    struct NoFiles;
+
+    #[async_trait]
+    impl ServiceFiles for NoFiles {
+        async fn renew_key(&self, _data_dir: &DataDir) -> anyhow::Result<ApiKey> {
+            Ok(ApiKey::from_random([7; 12]))
+        }
+
+        fn load_identity(&self, _key: &Path) -> anyhow::Result<PeerId> {
+            Ok("12D3KooWa".parse()?)
+        }
+
+        async fn add_functions(&self, _folder: PathBuf) -> anyhow::Result<Vec<LocalFunction>> {
+            Ok(Vec::new())
+        }
+
+        async fn pack(&self, _path: &Path) -> anyhow::Result<Packed> {
+            bail!("not a function")
+        }
+    }
+
+    /// The program of these tests is started in place of the services, and exits.
+    #[tokio::test]
+    async fn stack_that_failed_to_start_is_started_again_in_its_own_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = Some(folder.path().to_owned());
+        let options = ProcessesOptions { data_dir, head_token: None };
+        let stack = Processes::new(options, Arc::new(NoFiles));
+        let (events, _received) = mpsc::channel(1024);
+        for _ in 0..2 {
+            let error = chain(&stack.start(events.clone()).await.unwrap_err());
+            assert!(error.contains("exited (exit status"), "{error}");
+        }
+        stack.stop().await;
+    }
 
     #[track_caller]
     fn check(text: &str, level: Level, message: &str, fields: &[(&str, &str)]) {

@@ -12,7 +12,7 @@ use client::error::ClientError;
 use client::functions::Functions;
 use client::inference::Inference;
 use client::transport::{Token, Transport};
-use futures::future::select_all;
+use futures::future::{join_all, select_all};
 use model::dataset::PUBLIC_TAG;
 use model::key::ApiKey;
 use model::node::{PeerId, Role};
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at};
 use tracing::Level;
 
-use crate::data_dir::{DataDir, StackClaim};
+use crate::data_dir::DataDir;
 use crate::local::{Addresses, LocalFunction, LocalNode, LocalReady, NodeOptions, Packed};
 use crate::members::Members;
 use crate::process::{Command, Line, Running};
@@ -68,8 +68,8 @@ struct NodeSpec {
 /// Options of a stack.
 #[derive(Debug)]
 pub struct StackOptions {
-    /// Claim of the directory of the stack.
-    pub claim: StackClaim,
+    /// Directory of the stack, which the caller has claimed.
+    pub data_dir: DataDir,
     /// Ports of the services.
     pub ports: Ports,
     /// Minimum level of log lines. Lines of the level INFO are logged in any case.
@@ -183,6 +183,7 @@ struct Starter<'a> {
     group: &'a Group,
     lines: mpsc::Sender<Line>,
     awaited: &'a Awaited,
+    started: Mutex<Vec<Running>>,
 }
 
 /// Starts a stack. Returns when all its processes respond. The processes exit when `group` stops.
@@ -190,7 +191,8 @@ struct Starter<'a> {
 /// Log lines are sent to `lines`. `progress` is called for each step, and for delays.
 ///
 /// # Errors
-/// If a process cannot be started or exits, or if not all processes respond within a minute.
+/// If a process cannot be started or exits, or if not all processes respond within a minute. The others
+/// are stopped.
 pub async fn start(
     options: &StackOptions,
     files: &dyn ServiceFiles,
@@ -199,13 +201,18 @@ pub async fn start(
     progress: impl Fn(Progress<'_>) + Sync,
 ) -> anyhow::Result<StartedStack> {
     let program = env::current_exe().context("path of this program is unknown")?;
-    let folder = options.claim.data_dir.folder();
+    let folder = options.data_dir.folder();
     running::write_starting(folder)?;
     let awaited = Awaited::default();
-    let starter = Starter { program, options, files, group, lines, awaited: &awaited };
+    let started = Mutex::default();
+    let starter = Starter { program, options, files, group, lines, awaited: &awaited, started };
     let started = awaited.report_while(starter.run(&progress), &progress).await;
-    // Other processes must not wait for a stack that has failed to start.
-    let started = started.inspect_err(|_| running::remove(folder))?;
+    if started.is_err() {
+        // Other processes must not wait for a stack that has failed to start.
+        running::remove(folder);
+        join_all(starter.started.into_inner().iter().map(Running::stop)).await;
+    }
+    let started = started?;
     running::write(folder, &started.ready.addresses)?;
     Ok(started)
 }
@@ -213,7 +220,7 @@ pub async fn start(
 impl Starter<'_> {
     /// Starts each process as soon as the processes that it depends on respond.
     async fn run(&self, progress: &(impl Fn(Progress<'_>) + Sync)) -> anyhow::Result<StartedStack> {
-        let (data_dir, awaited) = (&self.options.claim.data_dir, self.awaited);
+        let (data_dir, awaited) = (&self.options.data_dir, self.awaited);
         progress(Progress::Starting("head and dataset service"));
         awaited.set(format!("the accounts in {}", data_dir.folder().display()));
         let api_key = self.files.renew_key(data_dir).await?;
@@ -260,7 +267,7 @@ impl Starter<'_> {
     /// Creates missing private keys of the nodes, makes the nodes members of the stack, and
     /// installs functions at the head. Returns the functions.
     async fn prepare_nodes(&self) -> anyhow::Result<Vec<LocalFunction>> {
-        let data_dir = &self.options.claim.data_dir;
+        let data_dir = &self.options.data_dir;
         let members = Members::new(data_dir.folder());
         for node in NODES {
             let folder = data_dir.node(node.name);
@@ -284,7 +291,9 @@ impl Starter<'_> {
         let (process, program) = (process.into(), self.program.clone());
         let command =
             Command { process, program, arguments, environment, log: None, is_detached: false };
-        command.run(self.group, &self.lines)
+        let running = command.run(self.group, &self.lines)?;
+        self.started.lock().push(running.clone());
+        Ok(running)
     }
 
     fn start_node(
@@ -300,7 +309,7 @@ impl Starter<'_> {
             subgroups: node.subgroup.map(str::to_owned).into_iter().collect(),
             ..NodeOptions::default()
         };
-        let mut arguments = node_arguments(&options, &self.options.claim.data_dir.node(node.name));
+        let mut arguments = node_arguments(&options, &self.options.data_dir.node(node.name));
         arguments.extend(members.arguments(node.role, &[]));
         self.start_process(node.name, arguments, Vec::new())
     }
@@ -320,7 +329,7 @@ impl Starter<'_> {
     /// Returns the arguments of the service `service` on `port`.
     fn service_arguments(&self, service: &str, port: u16) -> Vec<String> {
         let listen = format!("127.0.0.1:{port}");
-        let folder = self.options.claim.data_dir.folder().display().to_string();
+        let folder = self.options.data_dir.folder().display().to_string();
         [service, "serve", "--listen", &listen, "--data-dir", &folder, "--demo", UNLIMITED]
             .map(str::to_owned)
             .to_vec()

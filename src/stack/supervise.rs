@@ -42,30 +42,30 @@ pub enum Supervised {
 /// Restarts `process` on the same ports whenever it exits unexpectedly. Calls `report` for each
 /// event. Log lines of restarted processes are sent to `lines`.
 ///
-/// Returns the exit status when the process has stopped on request. Returns `None` if its stop was
-/// requested during a pause before a restart.
+/// Returns the latest exit status when the process has stopped on request, or its stop was requested
+/// during a pause before a restart.
 pub async fn supervise<F: Future<Output = ()> + Send>(
     mut process: Running,
     group: Group,
     lines: mpsc::Sender<Line>,
     report: impl Fn(Supervised) -> F + Send + Sync,
-) -> Option<ProcessExit> {
+) -> ProcessExit {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let since = Instant::now();
         let exit = process.wait_for_exit().await;
         if process.is_stop_requested() {
-            return Some(exit);
+            return exit;
         }
         if since.elapsed() >= STEADY_AFTER {
             backoff.reset();
         }
         let mut restart_in = backoff.next_wait();
-        report(Supervised::Exited { exit, restart_in }).await;
+        report(Supervised::Exited { exit: exit.clone(), restart_in }).await;
         process = loop {
-            sleep(restart_in).await;
-            if process.is_stop_requested() {
-                return None;
+            tokio::select! {
+                () = sleep(restart_in) => {}
+                () = process.stop_requested() => return exit,
             }
             match process.restart_command().run(&group, &lines) {
                 Ok(restarted) => break restarted,

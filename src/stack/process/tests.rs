@@ -72,6 +72,39 @@ async fn process_that_does_not_exit_after_a_stop_is_killed() {
 }
 
 #[tokio::test]
+async fn process_that_does_not_drain_in_time_can_stop_its_children() {
+    let (_group, running, mut lines) =
+        shell("trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done");
+    assert_eq!(lines.recv().await.map(|line| line.text).as_deref(), Some("up"));
+    assert_eq!(running.stop().await.code, Some(7));
+}
+
+#[tokio::test]
+async fn process_that_is_stopped_before_its_restart_is_not_restarted() {
+    let (group, running, _lines) = shell("exit 3");
+    let (lines, _received) = mpsc::channel(1);
+    let stopped = running.clone();
+    let report = |_| {
+        let stopped = stopped.clone();
+        async move { drop(stopped.stop().await) }
+    };
+    let exit = crate::supervise::supervise(running, group, lines, report).await;
+    assert_eq!(exit.code, Some(3));
+}
+
+#[tokio::test]
+async fn log_file_is_read_after_a_line_that_is_not_utf_8_or_has_no_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"printf '\377\n'; head -c 20000 /dev/zero | tr '\0' x; echo
+        echo '{"message":"created host","id":"12D3"}'; cat"#;
+    let (group, running, _lines) =
+        started(Command { log: Some(folder.path().join("log")), ..command(script) });
+    let peer_id = running.wait_for(|facts| facts.peer_id.clone()).await.unwrap();
+    assert_eq!(peer_id, "12D3");
+    group.shutdown().await;
+}
+
+#[tokio::test]
 async fn stopped_process_restarts_on_the_same_ports() {
     let (group, running, _lines) = shell("cat");
     assert!(!running.has_exited());
