@@ -126,9 +126,9 @@ impl Compiler {
             .ok_or(CompileError::Unwanted(CompileStep::Queued))?;
         demand.note_step(CompileStep::Compiling);
         match &self.place {
-            CompileIn::ThisProcess => compile_checked(engine, program)
-                .map(CompiledCode::trusted)
-                .map_err(|refusal| CompileError::Program(refusal.into())),
+            CompileIn::ThisProcess => {
+                compile_checked(engine, program).map(CompiledCode::trusted).map_err(refused)
+            }
             CompileIn::Child { program: path } => {
                 let compiled = process::compile(path, settings, program, self.within, is_wanted);
                 if let Err(CompileError::Program(
@@ -172,35 +172,21 @@ impl Compiler {
     }
 }
 
-/// Reason why a program cannot be compiled, as text.
-#[derive(Debug)]
-enum Refusal {
-    /// An import is not offered.
-    Import(String),
-    /// The program is malformed or has too many functions.
-    Compile(String),
+/// Returns the error of a program that cannot be compiled for `reason`.
+fn refused(reason: String) -> CompileError {
+    let source: Box<dyn StdError + Send + Sync> = reason.into();
+    CompileError::Program(ProgramError::Compile { source: source.into() })
 }
 
-impl From<Refusal> for ProgramError {
-    fn from(refusal: Refusal) -> Self {
-        let source = |reason: String| Box::<dyn StdError + Send + Sync>::from(reason).into();
-        match refusal {
-            Refusal::Import(reason) => Self::Import { source: source(reason) },
-            Refusal::Compile(reason) => Self::Compile { source: source(reason) },
-        }
-    }
-}
-
-/// Compiles a program after checking its imports.
-fn compile_checked(engine: &Engine, program: &Program) -> Result<Vec<u8>, Refusal> {
-    imports::check_items(&program.bytes).map_err(Refusal::Compile)?;
-    imports::check(engine, program).map_err(|error| Refusal::Import(format!("{error:#}")))?;
+/// Compiles a program after checking the number of its items. Returns the reason if that is impossible.
+fn compile_checked(engine: &Engine, program: &Program) -> Result<Vec<u8>, String> {
+    imports::check_items(&program.bytes)?;
     let compiled = if program.is_component() {
         engine.precompile_component(&program.bytes)
     } else {
         engine.precompile_module(&program.bytes)
     };
-    compiled.map_err(|error| Refusal::Compile(format!("{error:#}")))
+    compiled.map_err(|error| format!("{error:#}"))
 }
 
 #[cfg(test)]

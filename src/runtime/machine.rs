@@ -171,7 +171,13 @@ impl Machine {
     /// Loads compiled code and links its imports.
     fn link(&self, program: &Program, code: &CompiledCode) -> Result<Ready, ProgramError> {
         let compile = |error| ProgramError::Compile { source: shared(error) };
-        let import = |error| ProgramError::Import { source: shared(error) };
+        let import = |error: wasmtime::Error| {
+            // The functions of WASI preview 0 have other types and are not offered.
+            let is_old = format!("{error:#}").contains("`wasi_unstable::");
+            let hint = "`wasi_unstable` is not supported: build the module for wasm32-wasip1";
+            let error = if is_old { wasmtime::Error::msg(hint) } else { error };
+            ProgramError::Import { source: shared(error) }
+        };
         if program.is_component() {
             let component = load::component(&self.engine, code).map_err(compile)?;
             Ready::component(&self.components, &component, self.short_cpu).map_err(import)

@@ -8,7 +8,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
-use super::{Refusal, compile_checked};
+use super::compile_checked;
 use crate::program::Program;
 use crate::settings::{Fuel, MemoryPlace, Settings};
 use crate::system::{self, ProcessLimits};
@@ -43,7 +43,6 @@ pub(super) struct Header {
 pub(super) enum Status {
     Compiled = 1,
     Refused = 2,
-    ImportRefused = 3,
 }
 
 impl Header {
@@ -99,8 +98,7 @@ fn serve() -> io::Result<()> {
     let engine = header.settings.compiling_engine().map_err(io::Error::other)?;
     let (status, mut output) = match compile_checked(&engine, &program) {
         Ok(code) => (Status::Compiled, code),
-        Err(Refusal::Compile(reason)) => (Status::Refused, reason.into_bytes()),
-        Err(Refusal::Import(reason)) => (Status::ImportRefused, reason.into_bytes()),
+        Err(reason) => (Status::Refused, reason.into_bytes()),
     };
     if status != Status::Compiled {
         // The cut can split a character. The parent replaces incomplete characters.

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use task::process::ThreadTimes;
 use tokio::time::Instant;
 
-use super::Refusal;
 use super::child::{COMMAND, Header, Status};
+use super::refused;
 use crate::error::{CompileError, CompileStep, ProgramError};
 use crate::load::CompiledCode;
 use crate::program::Program;
@@ -182,14 +182,11 @@ fn ran_for_most_of(times: ThreadTimes, within: Duration) -> bool {
 fn read_output(output: Vec<u8>) -> Result<Option<CompiledCode>, CompileError> {
     let status = output.first().and_then(|status| Status::from_repr(*status));
     let rest = Bytes::from(output).slice(usize::from(status.is_some())..);
-    let reason = || String::from_utf8_lossy(&rest).into_owned();
-    let refusal = match status {
-        None => return Ok(None),
-        Some(Status::Compiled) => return Ok(Some(CompiledCode::trusted(rest))),
-        Some(Status::Refused) => Refusal::Compile(reason()),
-        Some(Status::ImportRefused) => Refusal::Import(reason()),
-    };
-    Err(CompileError::Program(refusal.into()))
+    match status {
+        None => Ok(None),
+        Some(Status::Compiled) => Ok(Some(CompiledCode::trusted(rest))),
+        Some(Status::Refused) => Err(refused(String::from_utf8_lossy(&rest).into_owned())),
+    }
 }
 
 fn failed(error: io::Error) -> CompileError {
