@@ -155,6 +155,9 @@ impl RunEnd {
             Self::TimedOut => format!("time limit of {:?} reached", limits.wall),
             Self::OutOfFuel => format!("fuel limit of {} reached", limits.fuel.unwrap_or(0)),
             Self::OutOfMemory => format!("memory limit of {} bytes reached", limits.memory_bytes),
+            Self::OutputFull if limits.output_bytes == usize::MAX => {
+                "standard output or error is closed or full".to_owned()
+            }
             Self::OutputFull => format!("output limit of {} bytes reached", limits.output_bytes),
             Self::FilesFull(FilesLimits { n_files_max, bytes_max }) => {
                 format!("limit of {n_files_max} files or of {bytes_max} bytes in files reached")
