@@ -420,7 +420,7 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         Overlay::ConfirmQuit => draw_confirm(area, buf, frame),
         Overlay::Palette(palette) => palette::draw(area, buf, frame, palette),
         Overlay::Themes(themes) => choices::draw_themes(area, buf, frame, *themes),
-        Overlay::ConfirmStop => cluster::processes::draw_confirm(area, buf, frame),
+        Overlay::ConfirmStop(name) => cluster::processes::draw_confirm(area, buf, frame, name),
         Overlay::ConfirmNode(question) => operator::draw(area, buf, frame, question),
         Overlay::Presets(row) => execute::view::draw_presets(area, buf, frame, *row),
         Overlay::Form(form) => form::draw(area, buf, frame, form),

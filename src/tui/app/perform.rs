@@ -257,7 +257,8 @@ fn confirm(state: &mut State) {
     match state.overlays.pop() {
         Some(Overlay::ConfirmQuit) => state.effects.push(Effect::Quit),
         Some(Overlay::ConfirmNode(change)) => operator::send(state, &change),
-        _ => processes::act(state, Action::Confirm),
+        Some(Overlay::ConfirmStop(name)) => processes::stop(state, name),
+        _ => {}
     }
 }
 

@@ -43,7 +43,7 @@ fn chains() -> Vec<Vec<Layer>> {
     for overlay in [
         Overlay::ConfirmQuit,
         Overlay::Form(Box::new(node::form(&[]))),
-        Overlay::ConfirmStop,
+        Overlay::ConfirmStop("worker-1".to_owned()),
         Overlay::ConfirmNode(crate::state::nodes::NodeChange::default()),
         Overlay::Presets(0),
         Overlay::Jump(String::new()),

@@ -29,8 +29,8 @@ pub(crate) enum Overlay {
     Alerts(Option<String>),
     /// The list of profiles, with the index of the selected profile.
     Profiles(usize),
-    /// Asks for confirmation before the selected local process is stopped.
-    ConfirmStop,
+    /// Asks for confirmation before the local process with this name is stopped.
+    ConfirmStop(String),
     /// Asks for confirmation before nodes are changed.
     ConfirmNode(NodeChange),
     /// The list of presets, with the index of the selected preset.
@@ -50,7 +50,7 @@ impl Overlay {
         match self {
             Self::Help(_) => Layer::Help,
             Self::Jump(_) => Layer::Jump,
-            Self::ConfirmQuit | Self::ConfirmStop | Self::ConfirmNode(_) => Layer::Confirm,
+            Self::ConfirmQuit | Self::ConfirmStop(_) | Self::ConfirmNode(_) => Layer::Confirm,
             Self::Palette(_) => Layer::Palette,
             Self::Profiles(_) => Layer::Profiles,
             Self::Form(form) => form.layer(),

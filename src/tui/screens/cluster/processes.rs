@@ -30,7 +30,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
             let nodes = state.nodes.all(&state.stack);
             state.open_form(node::form(&nodes));
         }
-        Action::StopProcess => match state.cluster.selected_process(&state.stack) {
+        Action::StopProcess => match state.cluster.selected_process(state.cluster_context()) {
             None => {
                 let detail = "only processes of this screen can be stopped".to_owned();
                 state.notify_refused("no local process is selected", detail);
@@ -43,16 +43,16 @@ pub(crate) fn act(state: &mut State, action: Action) {
                     state.effects.push(Effect::StopProcess(process.name));
                 }
             }
-            Some(_) => state.open(Overlay::ConfirmStop),
+            Some(process) => state.open(Overlay::ConfirmStop(process.name)),
         },
-        Action::Confirm => {
-            if let Some(process) = state.cluster.selected_process(&state.stack) {
-                state.stack.status_mut(&process.name).is_stopping = true;
-                state.effects.push(Effect::StopProcess(process.name));
-            }
-        }
         _ => {}
     }
+}
+
+/// Stops the process `name`.
+pub(crate) fn stop(state: &mut State, name: String) {
+    state.stack.status_mut(&name).is_stopping = true;
+    state.effects.push(Effect::StopProcess(name));
 }
 
 /// Starts the node of `form`.
@@ -65,7 +65,7 @@ pub(crate) fn start(state: &mut State, form: &Form) {
 
 /// Restarts the selected process.
 pub(crate) fn restart(state: &mut State) {
-    let Some(process) = state.cluster.selected_process(&state.stack) else {
+    let Some(process) = state.cluster.selected_process(state.cluster_context()) else {
         let detail = "only processes of this screen can be restarted".to_owned();
         state.notify_refused("no local process is selected", detail);
         return;
@@ -120,10 +120,10 @@ pub(crate) fn ended(
     load_nodes(state);
 }
 
-/// Draws the question that precedes stopping the selected process.
-pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+/// Draws the question that precedes stopping the process `name`.
+pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, name: &str) {
     let Frame { state, theme, .. } = frame;
-    let process = state.cluster.selected_process(&state.stack);
+    let process = state.stack.processes().into_iter().find(|process| process.name == name);
     let (what, note) = match &process {
         None => ("It has already stopped.".to_owned(), ""),
         Some(process) => {

@@ -202,25 +202,18 @@ impl State {
             }
             Pane::Runs => Some(self.results.selected(known.runs)?.request.function_id.clone()),
             Pane::Groups => self.results.text(known.runs),
-            Pane::Processes => {
-                self.selected_process(known.stack).map(|process| process.pid.to_string())
-            }
+            Pane::Processes => self.selected_process(known).map(|process| process.pid.to_string()),
         }
     }
 
     /// Returns the selected local process. If the nodes have focus, this is the process of the
     /// selected node.
-    pub(crate) fn selected_process(&self, stack: &Stack) -> Option<Process> {
-        let processes = self.processes(stack);
-        if self.focus == Pane::Nodes && self.group.is_some() {
-            return None;
-        }
-        if self.focus == Pane::Nodes
-            && let Some(peer_id) = &self.node
-        {
-            let is_it = |process: &Process| {
-                process.node.as_ref().is_some_and(|node| node.peer_id == *peer_id)
-            };
+    pub(crate) fn selected_process(&self, known: ClusterContext<'_>) -> Option<Process> {
+        let processes = self.processes(known.stack);
+        if self.focus == Pane::Nodes {
+            let table = self.table(known);
+            let peer_id = &table.node()?.peer_id;
+            let is_it = |it: &Process| it.node.as_ref().is_some_and(|it| it.peer_id == *peer_id);
             return processes.into_iter().find(is_it);
         }
         let idx = self.process_idx(&processes);
