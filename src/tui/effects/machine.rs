@@ -48,7 +48,9 @@ impl Runner {
                 None
             }),
             Effect::DetachNodes => local.detach(),
-            Effect::OpenProfile(name) => self.call("profile", open(profiles, name)),
+            Effect::OpenProfile(name) => {
+                self.report("profile", async move { Some(open(profiles, name).await) });
+            }
             Effect::KeepKey { profile, addresses, key } => {
                 self.call("key", keep(profiles, profile, addresses, key));
             }

@@ -226,8 +226,11 @@ pub(crate) fn on_local(state: &mut Whole, event: LocalEvent) {
             if let Some(summary) = state.stack.summary() {
                 state.report(PROCESS_SCREENS, Level::Info, "local stack", summary);
             }
-            state.execute.form.know(ready.functions.iter().map(function).collect());
-            connect(state, &ready.addresses);
+            // The user can have chosen a profile while the stack started.
+            if state.profiles.current.is_none() {
+                state.execute.form.know(ready.functions.iter().map(function).collect());
+                connect(state, &ready.addresses);
+            }
         }
         LocalEvent::Log(log) => {
             execute::update::on_log(state, &log);
