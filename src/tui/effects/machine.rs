@@ -293,6 +293,7 @@ async fn page(text: &str) -> Outcome<()> {
     let mut child = Command::new("sh")
         .args(["-c", &pager])
         .stdin(Stdio::piped())
+        .kill_on_drop(true)
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
