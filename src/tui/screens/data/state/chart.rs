@@ -2,8 +2,8 @@
 //!
 //! The service's buckets and the rows of the stream overlap, and it is unknown which of these rows
 //! a bucket already contains. The latest rows are therefore stored and folded into a second bucket.
-//! The second bucket replaces the service's bucket once it has at least as many rows. Until then,
-//! the candle is the service's bucket with the close of the second bucket and the extremes of both.
+//! The second bucket replaces the service's bucket if its rows reach back to the start of the bucket
+//! and it has at least as many rows. Otherwise, the candle is the service's bucket with the close of the second bucket and the extremes of both.
 //! Corrections replace stored rows.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,8 +33,10 @@ pub(crate) struct Chart {
     resolution: Resolution,
     /// Buckets of the service.
     given: BTreeMap<Timestamp, Bucket>,
-    /// Latest rows, each as a candle.
+    /// Latest rows, each as a candle. The first candle can combine several rows of a bucket.
     rows: BTreeMap<Timestamp, Bucket>,
+    /// Time of the first live row. All later rows were received. `None` if there are no rows.
+    since: Option<Timestamp>,
     /// Candles merged from the service's buckets and the latest rows, oldest first.
     candles: Vec<Bucket>,
     /// Number of candles appended since the service's buckets were last added.
@@ -54,6 +56,7 @@ impl Chart {
             resolution,
             given: BTreeMap::new(),
             rows: BTreeMap::new(),
+            since: None,
             candles: Vec::new(),
             n_added: 0,
         }
@@ -95,6 +98,8 @@ impl Chart {
     pub(crate) fn change_resolution(&mut self, resolution: Resolution) {
         self.resolution = resolution;
         self.given.clear();
+        self.rows.retain(|_, row| row.count == 1);
+        self.since = self.rows.keys().next().copied();
         self.rebuild();
     }
 
@@ -112,16 +117,40 @@ impl Chart {
             touched.insert(self.resolution.bucket_start(row.timestamp));
             self.rows.insert(row.timestamp, row);
         }
-        while self.rows.len() > ROWS_MAX {
-            self.rows.pop_first();
+        self.since = self.since.or_else(|| self.rows.keys().next().copied());
+        while self.rows.len() > ROWS_MAX
+            && let Some((time, row)) = self.rows.pop_first()
+        {
+            let start = |time| self.resolution.bucket_start(time);
+            if self.resolution == Resolution::Raw {
+                self.given.insert(time, row);
+            } else if let Some((next, later)) = self.rows.pop_first() {
+                let is_same = start(time) == start(next);
+                let whole = if is_same { fold(time, [row, later].into_iter()) } else { None };
+                self.rows.insert(if is_same { time } else { next }, whole.unwrap_or(later));
+            }
         }
+        self.trim_given();
         self.put(touched);
     }
 
-    fn rebuild(&mut self) {
+    /// Records that live rows are missing. Further rows do not complete their buckets.
+    pub(crate) fn note_gap(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        if self.resolution == Resolution::Raw {
+            self.given.extend(rows);
+        }
+        self.since = None;
+    }
+
+    fn trim_given(&mut self) {
         while self.given.len() > CANDLES_MAX {
             self.given.pop_first();
         }
+    }
+
+    fn rebuild(&mut self) {
+        self.trim_given();
         self.candles = self.given.values().copied().collect();
         self.put(self.rows.keys().map(|time| self.resolution.bucket_start(*time)).collect());
     }
@@ -129,6 +158,7 @@ impl Chart {
     /// Returns the candle that starts at `start`, merged from the service's bucket and the live
     /// rows.
     fn merged(&self, start: Timestamp) -> Option<Bucket> {
+        let is_whole = self.resolution == Resolution::Raw || self.since <= Some(start);
         let folded = match self.resolution.bucket() {
             None => self.rows.get(&start).copied(),
             Some(length) => {
@@ -136,12 +166,14 @@ impl Chart {
             }
         };
         match (self.given.get(&start).copied(), folded) {
-            (Some(given), Some(folded)) if folded.count < given.count => Some(Bucket {
-                high: given.high.max(folded.high),
-                low: given.low.min(folded.low),
-                close: folded.close,
-                ..given
-            }),
+            (Some(given), Some(folded)) if folded.count < given.count || !is_whole => {
+                Some(Bucket {
+                    high: given.high.max(folded.high),
+                    low: given.low.min(folded.low),
+                    close: folded.close,
+                    ..given
+                })
+            }
             (given, folded) => folded.or(given),
         }
     }

@@ -47,7 +47,7 @@ impl State {
                 }
             }
             // The service cannot tell which rows were missed, so all are loaded again.
-            StreamEvent::Reset => self.load_rows(),
+            StreamEvent::Reset => self.load_all_rows(),
             StreamEvent::Item(rows) => match &mut self.live.held {
                 Some(held) => {
                     held.n_rows = held.n_rows.saturating_add(rows.len());
@@ -61,6 +61,14 @@ impl State {
         }
     }
 
+    /// Loads the rows of the chart, the tape and the table again, since rows of the stream are missing.
+    fn load_all_rows(&mut self) {
+        self.chart.note_gap();
+        self.tape.clear();
+        self.reload_table();
+        self.load_rows();
+    }
+
     /// Pauses: holds back rows of the stream. If paused already, resumes and adds the rows that
     /// were held back.
     pub(crate) fn pause(&mut self, now: Timestamp) {
@@ -69,7 +77,7 @@ impl State {
             return;
         };
         if held.n_rows != held.rows.len() {
-            self.load_rows();
+            self.load_all_rows();
         }
         self.add_rows(held.rows.into(), now);
         self.reload_compared(|_| true);

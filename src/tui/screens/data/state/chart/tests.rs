@@ -68,6 +68,39 @@ fn candle_computed_from_all_rows_of_its_interval_replaces_the_candle_of_the_serv
 }
 
 #[test]
+fn rows_of_a_part_of_an_interval_do_not_replace_the_candle_of_the_service() {
+    let mut chart = Chart::new(Resolution::FiveMinutes);
+    chart.add_service_candles([bucket(300, [1.0, 8.0, 1.0, 5.0], 2)]);
+    chart.add_live_rows((400..500).map(|second| row(second, 4.0)));
+    check(&chart, &[(300, [1.0, 8.0, 1.0, 4.0], 2)]);
+    chart.add_live_rows([row(600, 7.0), row(610, 6.0)]);
+    chart.note_gap();
+    chart.add_service_candles([bucket(600, [7.0, 9.0, 6.0, 6.0], 3)]);
+    chart.add_live_rows((700..720).map(|second| row(second, 6.0)));
+    assert_eq!(chart.candles()[1].high, 9.0);
+}
+
+#[test]
+fn candle_with_more_rows_than_are_stored_remains_whole() {
+    let n_rows = i64::try_from(ROWS_MAX).unwrap() + 500;
+    let mut chart = Chart::new(Resolution::Hour);
+    chart.add_live_rows([row(3_599, 1.0), row(3_600, 9.0)]);
+    chart.add_service_candles([bucket(3_600, [9.0; 4], 1)]);
+    chart.add_live_rows((3_601..3_600 + n_rows).map(|second| row(second, 2.0)));
+    let hour = chart.candles()[1];
+    assert_eq!((hour.open, hour.high, hour.count), (9.0, 9.0, 2_500));
+    assert!(chart.rows.len() <= ROWS_MAX);
+}
+
+#[test]
+fn live_rows_of_a_raw_chart_remain_when_older_rows_are_loaded() {
+    let mut chart = Chart::new(Resolution::Raw);
+    chart.add_live_rows((100..5_100).map(|second| row(second, 1.0)));
+    chart.add_service_candles((0..100).map(|second| row(second, 1.0)));
+    assert_eq!(chart.candles().len(), 5_100);
+}
+
+#[test]
 fn corrected_row_changes_its_bucket() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_live_rows([row(300, 5.0), row(360, 99.0), row(420, 6.0)]);
