@@ -161,8 +161,9 @@ impl State {
                     self.load_datasets();
                 }
             }
+            // A cancelled export has no progress.
             DataEvent::Export(ExportNews::Written(progress)) => {
-                self.export.progress = Some(progress);
+                self.export.progress = self.export.progress.is_some().then_some(progress);
             }
             DataEvent::Export(news) => {
                 self.export.progress = None;
