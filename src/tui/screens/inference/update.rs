@@ -62,7 +62,9 @@ impl State {
                 self.past_mut(topic).take_history(history);
             }
             InferenceEvent::Latest { topic, is_resistant, result }
-                if is_selected(topic) && is_resistant == self.is_resistant && self.is_shown =>
+                if is_selected(topic)
+                    && is_resistant == self.is_resistant
+                    && (self.is_shown || result.is_err()) =>
             {
                 self.on_latest(result, now);
             }
