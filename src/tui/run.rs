@@ -1,7 +1,7 @@
 //! The event loop: waits for an event, updates the state, draws a frame.
 
 use std::future::ready;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,7 +178,9 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     if let Some(path) = &options.session
         && let Err(error) = write_private(path, &session::text(&state))
     {
-        tracing::warn!(%error, "failed to write the session to {}", path.display());
+        let failure = format!("failed to write the session to {}: {error}", path.display());
+        tracing::warn!("{failure}");
+        drop(writeln!(std::io::stderr(), "triptych: {failure}"));
     }
     runner.shutdown().await;
     // Nobody receives events any more. If the channel is closed, a process that reports its exit
