@@ -217,6 +217,9 @@ impl ClientError {
                 "no privilege" => "run `triptych doctor --store` where the service runs",
                 _ => "look at the log of the service",
             },
+            Self::Refused { status: 401, message } if message.contains("Bearer") => {
+                "set TRIPTYCH_REST_TOKEN to the token of the head"
+            }
             Self::Refused { status: 401, .. } => "check the API key",
             Self::Refused { status: 403, .. } => "check the API key and its tags",
             Self::Refused { status: 404, .. } => {
