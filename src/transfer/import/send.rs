@@ -19,7 +19,6 @@ use model::dataset::DatasetId;
 use model::row::{Row, Value};
 use model::timestamp::Timestamp;
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
 
 use super::ImportOptions;
 use super::checkpoint::{ImportCheckpoint, ResumePoint};
@@ -109,7 +108,7 @@ pub(super) async fn send(
     // Standard input is not sorted, since it may be endless.
     let sorts = !target.file.is_stdin();
     let name = target.file.display_name();
-    let reader = spawn_blocking(move || {
+    let reader = thread::spawn(move || {
         let names: Arc<[String]> = plan.names().into();
         let ended = sender.clone();
         let read = || {
@@ -147,9 +146,10 @@ pub(super) async fn send(
     if !is_dry_run {
         state.checkpoint.write();
     }
-    reader.await?;
     let n_rows = state.report.n_taken();
+    // After a failure, the thread can still wait for standard input.
     sent.with_context(|| format!("import stopped after {}", counted(n_rows, "row")))?;
+    reader.join().map_err(|_| anyhow!("reading panicked"))?;
     let n_stored = state.report.n_stored();
     let did = if is_dry_run { "checked" } else { "imported" };
     state.progress.finish(n_stored, &format!("{did} {}", target.file.title()));

@@ -26,6 +26,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::objects::{ObjectError, Objects, Result};
+use super::scan::BATCH_VALUES;
 use super::write::{
     BLOCK_BYTES, CHECKSUMS, CREATED_FIELD, DATASET, FIRST_FIELD, ID_FIELD, PAGE_ROWS,
     TIMESTAMP_FIELD,
@@ -35,9 +36,6 @@ use crate::store::archived::{ArchivedFile, ArchivedMonth};
 
 /// Maximum size of the footer of a file that has no record. A larger footer is not read.
 const FOOTER_BYTES_MAX: u64 = 64 << 20;
-
-/// Number of rows that a check of a whole file reads at a time.
-const CHECKED_ROWS: usize = 16 * PAGE_ROWS;
 
 /// Footer of a file.
 #[derive(Debug)]
@@ -174,8 +172,8 @@ pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Bloc
     let reader = FileReader::open(objects, month)?;
     let (mut n_rows, mut ends, mut last_row) = (0, None::<Span>, i64::MIN);
     let mut is_sorted = true;
-    for from in (0..reader.n_rows()).step_by(CHECKED_ROWS) {
-        let block = reader.rows(from..from + CHECKED_ROWS as u64, empty)?;
+    for block in reader.pieces(0..reader.n_rows(), empty) {
+        let block = block?;
         for time in &block.times {
             is_sorted &= ends.is_none_or(|ends| ends.last < *time);
             ends = Some(Span { first: ends.map_or(*time, |ends| ends.first), last: *time });
@@ -227,6 +225,18 @@ impl<'a> FileReader<'a> {
             self.read_group(&parts, group, &rows, &mut block).map_err(read)?;
         }
         Ok(block)
+    }
+
+    /// Reads rows like [`Self::rows`], in pieces of limited size.
+    pub(super) fn pieces<'b>(
+        &'b self,
+        rows: Range<u64>,
+        empty: &'b Block,
+    ) -> impl Iterator<Item = Result<Block>> + 'b {
+        let n_rows = BATCH_VALUES / empty.columns.len().max(1);
+        let n_rows = n_rows.clamp(PAGE_ROWS, 16 * PAGE_ROWS);
+        let starts = rows.clone().step_by(n_rows);
+        starts.map(move |from| self.rows(from..rows.end.min(from + n_rows as u64), empty))
     }
 
     /// Reads the timestamps of the rows with these indices.

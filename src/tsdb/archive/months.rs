@@ -307,7 +307,8 @@ impl Archive {
         months: &[ArchivedMonth],
         starts: &[Timestamp],
     ) -> Result<Block> {
-        let mut found = self.empty(dataset)?;
+        let empty = self.empty(dataset)?;
+        let mut found = empty.clone();
         let bucket = |start: Timestamp| series::span(Resolution::FiveMinutes, start);
         for month in months {
             let whole = month.file.month.span();
@@ -324,10 +325,14 @@ impl Archive {
             };
             for span in spans {
                 let open = self.open_month(dataset, month, span)?;
-                for rows in open.kept.clone() {
-                    let rows =
-                        open.reader.rows(rows, &found).map_err(fails(dataset, month.file.month))?;
-                    found.extend_from(&rows, 0..rows.len());
+                for rows in open.pieces(&empty) {
+                    let rows = rows.map_err(fails(dataset, month.file.month))?;
+                    for (row_idx, time) in rows.times.iter().enumerate() {
+                        let start = Resolution::FiveMinutes.bucket_start(*time);
+                        if here.binary_search(&start).is_ok() {
+                            found.extend_from(&rows, row_idx..row_idx + 1);
+                        }
+                    }
                 }
             }
         }
@@ -359,6 +364,14 @@ impl Archive {
 }
 
 impl OpenMonth<'_> {
+    /// Reads the rows in pieces of limited size, into blocks with the columns of `empty`.
+    pub(super) fn pieces<'b>(
+        &'b self,
+        empty: &'b Block,
+    ) -> impl Iterator<Item = Result<Block, ObjectError>> + 'b {
+        self.kept.iter().flat_map(|rows| self.reader.pieces(rows.clone(), empty))
+    }
+
     pub(super) fn n_rows(&self) -> u64 {
         self.kept.iter().map(|rows| rows.end - rows.start).sum()
     }

@@ -18,7 +18,7 @@ use crate::store::{PageRead, Result, StoreError};
 pub(super) const BATCH_ROWS: usize = if cfg!(test) { 300 } else { 16 * PAGE_ROWS };
 
 /// Number of values to which a batch of an archived month is limited if it has more than a page of rows.
-const BATCH_VALUES: usize = 1_000_000;
+pub(super) const BATCH_VALUES: usize = 1_000_000;
 
 /// Progress of a scan.
 struct Progress {

@@ -112,13 +112,12 @@ impl Archive {
             if months.iter().map(|month| month.file.n_rows).sum::<u64>() > SINCE_ROWS_MAX {
                 return Ok(None);
             }
-            let mut found = since.rows.clone();
+            let (mut found, empty) = (since.rows.clone(), since.rows.empty_like());
             for month in months {
                 let span = month.file.month.span();
                 let open = self.open_month(dataset, month, span)?;
                 let replaced = self.stored_times(dataset, span)?;
-                for rows in open.kept.clone() {
-                    let rows = open.reader.rows(rows, &found);
+                for rows in open.pieces(&empty) {
                     let rows = rows.map_err(fails(dataset, month.file.month))?;
                     for row_idx in 0..rows.len() {
                         let is_new = rows.ids.get(row_idx).is_some_and(|id| *id > after);
