@@ -1,7 +1,11 @@
 //! Tests of the retention that the metadata of a dataset define.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use super::*;
-use crate::retention::delete_old;
+use crate::retention::{delete_old, run};
 
 /// Number of one-minute rows, enough for two chunks.
 const MINUTES: usize = 2_400;
@@ -38,6 +42,17 @@ async fn rows_older_than_keep_days_are_deleted_but_their_buckets_stay() {
     let old = json!({"dataset": 1, "rows": [bar(3)]});
     let (status, refused) = service.post(&service.owner, "/api/rows/bulk_insert/", &old).await;
     assert_eq!(status, 400, "{refused}");
+}
+
+#[tokio::test]
+async fn rows_are_not_deleted_by_the_date_of_a_clock_that_is_ahead_at_the_start() {
+    let service = service_with(&json!({"keep_days": "1"})).await;
+    // The wrong date is also the date of the latest row and change.
+    service.clock.set(service.clock.now() + Duration::from_hours(24 * 365));
+    service.insert(vec![bar(MINUTES)]).await;
+    let running = run(service.app.datasets.clone(), service.clock.clone());
+    assert!(timeout(Duration::from_secs(2), running).await.is_err());
+    assert_eq!(first_minute(&service).await, json!(timestamp_of(0)));
 }
 
 #[tokio::test]
