@@ -127,8 +127,8 @@ fn turn(times: &[Timestamp], before: Option<Timestamp>, after: Option<Timestamp>
     }
 }
 
-/// Returns true if the gap before the row `idx` is at most [`GAP_MAX`] times the usual gap: the longest
-/// other gap between `times`, or the shorter one of those before and after them if it is longer.
+/// Returns true if the gap before the row `idx` is at most [`GAP_MAX`] times the usual gap, which is
+/// `max(longest other gap between the times, min(gap before the times, gap after the times))`.
 fn is_continuous(
     times: &[Timestamp],
     idx: usize,

@@ -90,7 +90,7 @@ impl TimeUnit {
             Self::Date => return texts.read_digits(number),
             Self::Month => return texts.read_month(number.div_euclid(100), number % 100),
             Self::Year => return texts.read_month(number, 1),
-            #[expect(clippy::cast_precision_loss, reason = "days of our times are few")]
+            #[expect(clippy::cast_precision_loss, reason = "days are below 2^53")]
             Self::Excel => return spreadsheet_day(number as f64, texts),
         };
         let is_cut = self == Self::Nanos && number % 1_000 != 0;
@@ -156,7 +156,10 @@ fn spreadsheet_day(days: f64, texts: &TimeTexts) -> Option<ReadTime> {
 
 /// Rounds a finite number. A number out of range saturates.
 fn round_to_integer(number: f64) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "what is too large is held, and refused")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "saturates, and the range check rejects it"
+    )]
     let whole = number.is_finite().then_some(number.round() as i64);
     whole
 }
@@ -179,7 +182,7 @@ pub(super) fn timestamp(
     let found = match cell {
         Cell::Time(time) => return texts.resolve(time),
         Cell::Integer(number) if texts.format.is_some() => return texts.read(&number.to_string()),
-        #[expect(clippy::cast_precision_loss, reason = "only its size is asked for")]
+        #[expect(clippy::cast_precision_loss, reason = "only its magnitude matters")]
         Cell::Integer(number) => in_unit(number as f64)?.timestamp(number, texts),
         Cell::Float(number) => in_unit(number)?.timestamp_of_float(number, texts),
         Cell::Text(text) | Cell::Bare(text) => {

@@ -49,7 +49,7 @@ pub(super) fn put_float(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     if size < DECIMAL_BELOW {
         let sum = size * SCALE_FLOAT + WHOLE;
         let scaled = sum.to_bits() ^ WHOLE.to_bits();
-        #[expect(clippy::float_cmp, reason = "only the decimal that is meant comes back the same")]
+        #[expect(clippy::float_cmp, reason = "equal only if the decimal round-trips")]
         let is_decimal = (sum - WHOLE) / SCALE_FLOAT == size;
         if is_decimal && !(1..SCALED_FROM).contains(&scaled) {
             return put_in(to, at, |place| set_decimal(place, number.is_sign_negative(), scaled));
@@ -121,7 +121,7 @@ fn put_long(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "it is far below 2^63")]
         let whole = number as i64;
         #[expect(clippy::cast_precision_loss, reason = "it is below 2^53, or was cut off")]
-        #[expect(clippy::float_cmp, reason = "only a number that is whole comes back the same")]
+        #[expect(clippy::float_cmp, reason = "equal only for a whole number")]
         if whole as f64 == number {
             return put_integer(to, at, whole);
         }
