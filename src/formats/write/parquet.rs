@@ -4,6 +4,7 @@
 //!
 //! A reader of a time range, or of parts of a file over HTTP, only reads the pages that it needs.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use ::parquet::basic::{
@@ -13,7 +14,7 @@ use ::parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
 use ::parquet::data_type::{DataType, Int64Type};
 use ::parquet::errors::Result as ParquetResult;
 use ::parquet::file::metadata::SortingColumn;
-use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::{ColumnPath, Type};
 use model::block::{Block, Series};
@@ -51,7 +52,9 @@ impl File {
     /// Writes a group of rows.
     pub(super) fn group(&mut self, to: &mut Vec<u8>, block: &Block) {
         if let Some(writer) = &mut self.writer {
-            expect_written(write_group(writer, &self.fields, block));
+            let times: Vec<i64> = block.times.iter().map(|time| time.micros()).collect();
+            let nullable = self.fields.iter().map(|field| field.is_nullable);
+            expect_written(write_group(writer, &[&times], block.columns.iter().zip(nullable)));
         }
         self.hand_on(to);
     }
@@ -80,28 +83,21 @@ fn expect_written<T>(result: ParquetResult<T>) -> T {
 }
 
 fn open(fields: &[Field]) -> ParquetResult<SerializedFileWriter<Vec<u8>>> {
-    let mut columns = vec![Arc::new(timestamp()?)];
+    let time = Type::primitive_type_builder(TIMESTAMP, Physical::INT64)
+        .with_repetition(Repetition::REQUIRED)
+        .with_logical_type(Some(LogicalType::timestamp(true, TimeUnit::MICROS)));
+    let mut columns = vec![Arc::new(time.build()?)];
     for field in fields {
         let Field { name, dtype, is_nullable } = field;
         columns.push(Arc::new(column_type(name, *dtype, *is_nullable, None)?));
     }
     let schema = Type::group_type_builder("rows").with_fields(columns).build()?;
     let at = ColumnPath::from(vec![TIMESTAMP.to_owned()]);
-    let mut properties = WriterProperties::builder()
-        .set_created_by(concat!("triptych ", env!("CARGO_PKG_VERSION")).to_owned())
-        // Compressing takes less time than sending the uncompressed data.
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+    let mut properties = properties(PAGE_ROWS)
         .set_dictionary_enabled(false)
-        .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_write_batch_size(PAGE_ROWS)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_column_statistics_enabled(at.clone(), EnabledStatistics::Page)
-        .set_column_encoding(at, Encoding::DELTA_BINARY_PACKED)
-        .set_sorting_columns(Some(vec![SortingColumn {
-            column_idx: 0,
-            descending: false,
-            nulls_first: false,
-        }]));
+        .set_column_encoding(at, Encoding::DELTA_BINARY_PACKED);
     for field in fields.iter().filter(|field| field.dtype == Dtype::String) {
         let path = ColumnPath::from(vec![field.name.clone()]);
         properties = properties.set_column_dictionary_enabled(path, true);
@@ -109,11 +105,20 @@ fn open(fields: &[Field]) -> ParquetResult<SerializedFileWriter<Vec<u8>>> {
     SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties.build()))
 }
 
-fn timestamp() -> ParquetResult<Type> {
-    Type::primitive_type_builder(TIMESTAMP, Physical::INT64)
-        .with_repetition(Repetition::REQUIRED)
-        .with_logical_type(Some(LogicalType::timestamp(true, TimeUnit::MICROS)))
-        .build()
+/// Returns properties of a file with pages of `page_rows` rows, sorted by the first column.
+#[must_use]
+pub fn properties(page_rows: usize) -> WriterPropertiesBuilder {
+    WriterProperties::builder()
+        .set_created_by(concat!("triptych ", env!("CARGO_PKG_VERSION")).to_owned())
+        // Compressing takes less time than sending the uncompressed data.
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_data_page_row_count_limit(page_rows)
+        .set_write_batch_size(page_rows)
+        .set_sorting_columns(Some(vec![SortingColumn {
+            column_idx: 0,
+            descending: false,
+            nulls_first: false,
+        }]))
 }
 
 /// Returns the type of a column called `name`. `id` is its field number, if it has one.
@@ -140,30 +145,31 @@ pub fn column_type(
         .build()
 }
 
-fn write_group(
-    writer: &mut SerializedFileWriter<Vec<u8>>,
-    fields: &[Field],
-    block: &Block,
+/// Writes a group of rows. `integers` are the first columns, which have no missing values. Each of the
+/// other `columns` has true if values can be missing.
+///
+/// # Errors
+/// The error of the `parquet` crate if the file cannot be written.
+pub fn write_group<'b, W: Write + Send>(
+    writer: &mut SerializedFileWriter<W>,
+    integers: &[&[i64]],
+    columns: impl Iterator<Item = (&'b Series, bool)>,
 ) -> ParquetResult<()> {
     let mut group = writer.next_row_group()?;
-    if let Some(mut column) = group.next_column()? {
-        let times: Vec<i64> = block.times.iter().map(|time| time.micros()).collect();
-        column.typed::<Int64Type>().write_batch(&times, None, None)?;
+    for numbers in integers {
+        let Some(mut column) = group.next_column()? else { break };
+        column.typed::<Int64Type>().write_batch(numbers, None, None)?;
         column.close()?;
     }
-    for (field, series) in fields.iter().zip(&block.columns) {
+    for (series, is_nullable) in columns {
         let Some(mut column) = group.next_column()? else { break };
-        write_series(column.untyped(), series, field.is_nullable)?;
+        write_series(column.untyped(), series, is_nullable)?;
         column.close()?;
     }
     group.close().map(drop)
 }
 
-/// Writes the values of a column of a row group.
-///
-/// # Errors
-/// The error of the `parquet` crate if the file cannot be written.
-pub fn write_series(
+fn write_series(
     column: &mut ColumnWriter<'_>,
     series: &Series,
     is_nullable: bool,

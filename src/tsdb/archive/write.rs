@@ -4,21 +4,18 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, Write};
 use std::sync::Arc;
 
+use ::parquet::basic::{Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
+use ::parquet::errors::Result;
+use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use ::parquet::file::writer::SerializedFileWriter;
+use ::parquet::schema::types::{ColumnPath, Type};
 use crc32fast::Hasher;
 use data_encoding::BASE64;
-use formats::write::parquet::{column_type, write_series};
+use formats::write::parquet::{self, column_type, write_group};
 use model::block::Block;
 use model::dataset::{Column, Dtype, TIMESTAMP};
 use model::timestamp::Timestamp;
-use parquet::basic::{
-    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
-};
-use parquet::data_type::Int64Type;
-use parquet::errors::Result;
-use parquet::file::metadata::{KeyValue, SortingColumn};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{ColumnPath, Type};
 use sha2::{Digest as _, Sha256};
 
 /// Number of rows of a row group. A month of one-minute rows fits into one group.
@@ -167,21 +164,11 @@ impl FileWriter {
 
     fn write_group(&mut self) -> Result<()> {
         let rows = &self.pending;
-        let mut group = self.writer.next_row_group()?;
         let micros = |times: &[Timestamp]| times.iter().map(|time| time.micros()).collect();
         let (times, created): (Vec<i64>, Vec<i64>) = (micros(&rows.times), micros(&rows.created));
-        for numbers in [&times, &rows.ids, &created] {
-            if let Some(mut column) = group.next_column()? {
-                column.typed::<Int64Type>().write_batch(numbers, None, None)?;
-                column.close()?;
-            }
-        }
-        for series in self.places.iter().filter_map(|place| rows.columns.get(*place)) {
-            let Some(mut column) = group.next_column()? else { break };
-            write_series(column.untyped(), series, true)?;
-            column.close()?;
-        }
-        group.close()?;
+        let columns =
+            self.places.iter().filter_map(|place| Some((rows.columns.get(*place)?, true)));
+        write_group(&mut self.writer, &[&times, &rows.ids, &created], columns)?;
         self.pending = self.pending.empty_like();
         Ok(())
     }
@@ -223,19 +210,10 @@ fn schema(columns: &[Column]) -> Result<Type> {
 }
 
 fn properties(columns: &[Column], dataset: String) -> WriterProperties {
-    let mut properties = WriterProperties::builder()
-        .set_created_by(concat!("triptych ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_write_batch_size(PAGE_ROWS)
+    let mut properties = parquet::properties(PAGE_ROWS)
         .set_max_row_group_row_count(None)
         .set_statistics_enabled(EnabledStatistics::Page)
-        .set_key_value_metadata(Some(vec![KeyValue::new(DATASET.to_owned(), dataset)]))
-        .set_sorting_columns(Some(vec![SortingColumn {
-            column_idx: 0,
-            descending: false,
-            nulls_first: false,
-        }]));
+        .set_key_value_metadata(Some(vec![KeyValue::new(DATASET.to_owned(), dataset)]));
     for name in own_names(columns) {
         let path = ColumnPath::from(vec![name]);
         properties = properties
