@@ -210,6 +210,7 @@ impl BundleMaker<'_> {
         let without_inferer = Arc::new(synthesis.one_out_inferer_forecaster.clone());
         FullBundle { bundle, without_inferer }
     }
+
     /// Creates a labeled entry for each actor in `values`.
     fn each<T: From<(Address, Vec<LabeledValue>)>>(
         &self,

@@ -51,7 +51,7 @@ pub(super) async fn value(params: Params) -> Result<Json<Envelope<Body>>, Consum
         let message = "inference_value_type must be uint256";
         return Err(ApiError::invalid(message).into());
     }
-    let topic = read_topic_id("topic_id", &text)?;
+    let topic = read_topic_id("allora_topic_id", &text)?;
     Ok(signed(&params.service, &params.text("chain_id")?, topic).await?)
 }
 

@@ -39,7 +39,9 @@ impl Store {
 fn open() -> (tempfile::TempDir, Store, Topic) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("inference.sqlite").into()).unwrap();
-    (folder, store, demo_topics().remove(0))
+    let topic = demo_topics().remove(0);
+    store.put_topic(&topic, None).unwrap();
+    (folder, store, topic)
 }
 
 /// Opens a store in the database at `url` and stores the topic of the tests in it.
@@ -144,6 +146,7 @@ on_each_engine! {
     snapshot_of_a_thinned_epoch_is_not_used,
     truncated_regrets_are_rejected,
     epoch_closes_once_and_is_learned_once,
+    epoch_of_a_deleted_topic_does_not_close,
     submissions_are_stored_exactly,
     expired_epochs_are_deleted_from_all_tables,
     submissions_of_newcomers_and_accounts_are_limited,
@@ -234,6 +237,7 @@ async fn store_locks_its_file_and_fails_after_the_file_is_replaced() {
     assert!(matches!(store.check(), Err(StoreError::Replaced)));
     assert!(matches!(store.topics(), Err(StoreError::Replaced)));
     let fresh = Store::open(&path.clone().into()).unwrap();
+    fresh.put_topic(&topic, None).unwrap();
     epoch(&fresh, &topic, 7);
     drop(store);
     drop(fresh);

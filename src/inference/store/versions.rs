@@ -101,10 +101,9 @@ impl Session<'_> {
     /// Locks `topic` until the end of the transaction. Returns false if the topic was deleted, or if
     /// another service holds the lock and `turn` is [`IfLocked::Skip`].
     pub(super) fn lock_topic(&self, topic: TopicId, turn: IfLocked) -> Result<bool> {
-        if !self.is_shared() {
-            return Ok(true);
-        }
         let sql = match turn {
+            // A file has a single writer.
+            _ if !self.is_shared() => "SELECT 1 FROM topics WHERE id = ?1",
             IfLocked::Wait => "SELECT 1 FROM versions WHERE topic_id = ?1 FOR UPDATE",
             IfLocked::Skip => "SELECT 1 FROM versions WHERE topic_id = ?1 FOR UPDATE SKIP LOCKED",
         };

@@ -110,6 +110,12 @@ pub(super) fn epoch_closes_once_and_is_learned_once(store: &Store, topic: &Topic
     assert_eq!(store.learned(topic.id, None).unwrap().learned.n_learned, 1);
 }
 
+pub(super) fn epoch_of_a_deleted_topic_does_not_close(store: &Store, topic: &Topic) {
+    assert!(store.open_epoch(topic.id, 1, 1, at(1)).unwrap());
+    store.delete_topic(topic.id, None).unwrap();
+    assert!(store.close(topic.id, 1, at_two(), |_| panic!("deleted")).unwrap().is_none());
+}
+
 pub(super) fn submissions_are_stored_exactly(store: &Store, topic: &Topic) {
     epoch(store, topic, 1);
     let kept = store.submissions(topic.id, 1).unwrap();
