@@ -127,33 +127,8 @@ const fn sign_up_error(_: &str) -> InputError {
     InputError::SignUp
 }
 
-impl AccountId {
-    /// Creates the account id from `number`, which must be a result of [`Self::get`].
-    #[must_use]
-    pub const fn new(number: i64) -> Self {
-        Self(number)
-    }
-
-    /// Returns the number of the id.
-    #[must_use]
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-}
-
-impl SessionId {
-    /// Creates the session id from `number`, which must be a result of [`Self::get`].
-    #[must_use]
-    pub const fn new(number: i64) -> Self {
-        Self(number)
-    }
-
-    /// Returns the number of the id.
-    #[must_use]
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-}
+model::row_id!(AccountId);
+model::row_id!(SessionId);
 
 impl AccountName {
     /// Returns the name as entered at sign-up.

@@ -42,19 +42,7 @@ impl ApiKey {
     }
 }
 
-impl KeyId {
-    /// Returns the key id with this `number`, which must come from [`Self::get`].
-    #[must_use]
-    pub const fn new(number: i64) -> Self {
-        Self(number)
-    }
-
-    /// Returns the number of the id.
-    #[must_use]
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-}
+crate::row_id!(KeyId);
 
 impl FromStr for ApiKey {
     type Err = KeyError;

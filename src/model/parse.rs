@@ -72,5 +72,25 @@ macro_rules! positive_number {
     };
 }
 
+/// Defines `new` and `get` of an id of stored rows.
+#[macro_export]
+macro_rules! row_id {
+    ($name:ident) => {
+        impl $name {
+            /// Returns the id with this `number`, which must come from [`Self::get`].
+            #[must_use]
+            pub const fn new(number: i64) -> Self {
+                Self(number)
+            }
+
+            /// Returns the number of the id.
+            #[must_use]
+            pub const fn get(self) -> i64 {
+                self.0
+            }
+        }
+    };
+}
+
 pub(crate) use checked_text;
 pub(crate) use positive_number;
