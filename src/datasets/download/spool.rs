@@ -208,8 +208,8 @@ impl Datasets {
         }
         to.flush().await.map_err(spool_error)?;
         let Download { file_name, facts, revision, .. } = download;
-        let (size_bytes, file, _space) = (space.n_bytes, Arc::new(file), Arc::new(space));
-        Ok(SpooledFile { file_name, facts, revision, size_bytes, file, _space })
+        let (size_bytes, file) = (space.n_bytes, Arc::new(file));
+        Ok(SpooledFile { file_name, facts, revision, size_bytes, file, _space: Arc::new(space) })
     }
 }
 
