@@ -17,6 +17,9 @@ use crate::screens::data::state::{Pane, State, rows};
 use crate::screens::data::update::{BUCKETS_AGAIN, TAPE_ROWS};
 use crate::state::resource::{Outcome, Resource};
 
+/// Interval at which the latest bucket is loaded again if it is made of fewer rows than it has.
+const PARTIAL_EVERY: Duration = Duration::from_secs(10);
+
 impl State {
     /// Opens the stream of the charted dataset.
     pub(crate) fn open_stream(&mut self) {
@@ -99,7 +102,8 @@ impl State {
         let before = self.chart.nth_newest(0).map(|candle| candle.timestamp);
         self.chart.add_live_rows(samples);
         let newest = self.chart.nth_newest(0).map(|candle| candle.timestamp);
-        if before.is_some() && newest > before {
+        let is_old = self.rows.age(now) > Some(PARTIAL_EVERY) && self.chart.is_partial();
+        if is_old || (before.is_some() && newest > before) {
             self.load_again();
         }
         if has_new_column && let Some(dataset) = self.selected {

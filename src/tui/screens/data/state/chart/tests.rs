@@ -81,15 +81,16 @@ fn rows_of_a_part_of_an_interval_do_not_replace_the_candle_of_the_service() {
 }
 
 #[test]
-fn candle_with_more_rows_than_are_stored_remains_whole() {
+fn candle_with_more_rows_than_are_stored_is_that_of_the_service() {
     let n_rows = i64::try_from(ROWS_MAX).unwrap() + 500;
     let mut chart = Chart::new(Resolution::Hour);
     chart.add_live_rows([row(3_599, 1.0), row(3_600, 9.0)]);
-    chart.add_service_candles([bucket(3_600, [9.0; 4], 1)]);
+    assert!(!chart.is_partial());
     chart.add_live_rows((3_601..3_600 + n_rows).map(|second| row(second, 2.0)));
-    let hour = chart.candles()[1];
-    assert_eq!((hour.open, hour.high, hour.count), (9.0, 9.0, 2_500));
-    assert!(chart.rows.len() <= ROWS_MAX);
+    assert!(chart.is_partial() && chart.rows.len() <= ROWS_MAX);
+    chart.add_service_candles([bucket(3_600, [9.0, 9.0, 2.0, 2.0], 5)]);
+    let hour = chart.candles().last().unwrap();
+    assert_eq!((hour.open, hour.high), (9.0, 9.0));
 }
 
 #[test]
