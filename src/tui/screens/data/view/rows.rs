@@ -135,13 +135,13 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 fn beyond(table: &Table, chosen: usize) -> String {
     let here = format!("row {} of {} read", chosen + 1, format::count(table.rows.len() as u64));
     let older = match &table.failure {
-        Some(why) => format!("failed to {}: {}", why.what, why.why),
-        None if table.asked.is_some() => "reading older rows…".to_owned(),
-        None if table.older == OlderRows::Nothing => "oldest row reached".to_owned(),
-        None => "more rows follow".to_owned(),
+        Some(why) => format!(" · failed to {}: {}", why.what, why.why),
+        None if table.asked.is_some() => " · reading older rows…".to_owned(),
+        None if table.older == OlderRows::Nothing => " · oldest row reached".to_owned(),
+        None => String::new(),
     };
     let newest = if table.chosen.is_none() { " · follows the newest" } else { "" };
-    format!("{here} · {older}{newest}")
+    format!("{here}{older}{newest}")
 }
 
 fn cell_text(value: Option<&Value>, decimals: usize) -> String {
