@@ -280,9 +280,10 @@ impl Table {
             return;
         }
         for row in rows {
-            // A row that is older than all loaded rows is not added, since rows between it and the
-            // loaded rows can be missing.
-            let n_kept = self.rows.len();
+            // A row that is older than all loaded rows is not added if rows between it and the loaded
+            // rows can be missing.
+            let is_complete = self.older == OlderRows::Nothing;
+            let n_kept = if is_complete { ROWS_KEPT_MAX } else { self.rows.len() };
             put_newest(&mut self.rows, row.clone(), n_kept);
         }
         self.drop_oldest();
