@@ -41,10 +41,19 @@ impl Runner {
             Effect::Prepare(preparation) => self.call("preparation", async move {
                 Event::Prepared(preparation, prepare(clients, preparation).await)
             }),
-            Effect::Change(change) => self.call(subject(&change), async move {
-                let result = perform(clients, &change, events).await;
-                Event::Changed(change, result)
-            }),
+            Effect::Change(change) => {
+                let mut subject = subject(&change);
+                // A change in progress is not cancelled by a further change.
+                while !matches!(change, Change::Import { .. })
+                    && self.running.contains_key(&subject)
+                {
+                    subject.push('+');
+                }
+                self.call(subject, async move {
+                    let result = perform(clients, &change, events).await;
+                    Event::Changed(change, result)
+                });
+            }
             Effect::DropChange(change) => self.drop_call(&subject(&change)),
             effect => return Some(effect),
         }

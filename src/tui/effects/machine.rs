@@ -54,7 +54,7 @@ impl Runner {
             Effect::KeepKey { profile, addresses, key } => {
                 self.call("key", keep(profiles, profile, addresses, key));
             }
-            Effect::ForgetKey(name) => self.call("key", forget(profiles, name)),
+            Effect::ForgetKey(name) => self.call("forgotten key", forget(profiles, name)),
             Effect::LoadPresets => self.report("presets", async move {
                 Some(read_presets(&presets?).await.map_or_else(Event::Failed, Event::Presets))
             }),
@@ -158,6 +158,8 @@ async fn write_presets(path: Option<&Path>, list: &BTreeMap<String, Preset>) -> 
             "set HOME",
         ));
     };
+    // The presets of an invalid file would be lost.
+    read_presets(path).await?;
     let (file, text) = (path.to_owned(), presets::write_presets(list));
     let written = spawn_blocking(move || write_private(&file, &text)).await;
     written.map_err(io::Error::from).flatten().map_err(|error| {
@@ -326,6 +328,7 @@ mod tests {
         tokio::fs::write(&path, "{").await.unwrap();
         let failure = read_presets(&path).await.unwrap_err();
         assert!(failure.what.contains("presets.json"), "{failure:?}");
+        assert_eq!(write_presets(Some(&path), &BTreeMap::new()).await, Err(failure));
         tokio::fs::remove_dir_all(&folder).await.unwrap();
     }
 
