@@ -83,6 +83,8 @@ pub(crate) struct Runner {
     clients: Clients,
     /// States of the rules for alerts. The watch in progress holds the lock.
     watcher: Arc<Mutex<Watcher>>,
+    /// The alert that is being sent holds the lock.
+    sending: Arc<Mutex<()>>,
     /// The pending timers, one of each kind.
     pub(crate) timers: HashMap<Timer, Instant>,
 }
@@ -106,6 +108,7 @@ impl Runner {
             running: HashMap::new(),
             clients: Clients::default(),
             watcher: Arc::new(Mutex::new(Watcher::new(Vec::new(), None, Instant::now()))),
+            sending: Arc::default(),
             timers: HashMap::new(),
         }
     }

@@ -33,8 +33,10 @@ impl Runner {
                 });
             }
             Effect::SendAlert(alert) => {
-                let path = self.files.rules.clone();
+                let (path, turn) = (self.files.rules.clone(), Arc::clone(&self.sending));
                 self.report("send an alert", async move {
+                    // The alerts of a rule must arrive in order.
+                    let _turn = turn.lock().await;
                     send(path?, &alert)
                         .await
                         .err()
