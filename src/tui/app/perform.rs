@@ -77,11 +77,8 @@ fn perform_live(state: &mut State, action: Action) {
         Action::ToggleMouse => {
             state.has_mouse = !state.has_mouse;
             state.effects.push(Effect::CaptureMouse(state.has_mouse));
-            let (text, detail) = match state.has_mouse {
-                true => ("the mouse is captured", "clicks and the wheel act on the screen"),
-                false => ("the mouse is released", "the terminal selects text"),
-            };
-            state.notify(text, detail.to_owned());
+            let state_of = if state.has_mouse { "captured" } else { "released to the terminal" };
+            state.notify(format!("the mouse is {state_of}"), String::new());
         }
         Action::Redraw => state.effects.push(Effect::Redraw),
         Action::Run => execute::update::run(state),
