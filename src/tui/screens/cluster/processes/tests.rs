@@ -86,6 +86,20 @@ fn stopping_a_process_asks_for_confirmation() {
 }
 
 #[test]
+fn restart_and_stop_act_on_the_highlighted_row() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("/");
+    screen.type_text("worker-2");
+    screen.press("enter");
+    assert_eq!(screen.effects_of("R"), [Effect::RestartProcess("worker-2".to_owned())]);
+    let mut screen = Harness::ready(160, 45);
+    screen.press("tab tab tab down D");
+    screen.state.cluster.process = None;
+    screen.shows(&["Stop worker-1, pid 48121?"]);
+    assert_eq!(screen.effects_of("y"), [Effect::StopProcess("worker-1".to_owned())]);
+}
+
+#[test]
 fn crashed_process_is_reported_and_can_be_restarted() {
     let mut screen = Harness::ready(160, 45);
     let exited = LocalEvent::Exited { process: "worker-2".to_owned(), code: None };
