@@ -39,6 +39,25 @@ fn screen_connects_to_a_ready_local_stack_and_announces_it() {
 }
 
 #[test]
+fn local_stack_that_becomes_ready_does_not_replace_a_chosen_profile() {
+    let mut screen = Harness::starting(160, 45);
+    screen.state.profiles.current = Some("prod".to_owned());
+    screen.take_effects();
+    let ready = Harness::ready(160, 45).state.stack.ready;
+    screen.take(Event::Local(LocalEvent::Ready(ready)));
+    assert!(!screen.take_effects().iter().any(|it| matches!(it, Effect::Connect(_))));
+}
+
+#[test]
+fn values_of_earlier_services_are_not_shown_after_a_connection_without_them() {
+    let mut screen = Harness::ready(160, 45);
+    screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics(Some(90))))));
+    connect(&mut screen.state, &Addresses::default());
+    let State { data, inference, .. } = &screen.state;
+    assert!(data.datasets.value().is_none() && inference.topics.value().is_none());
+}
+
+#[test]
 fn attached_screen_follows_the_stack_to_the_process_that_runs_it_next() {
     let mut screen = Harness::starting(160, 45);
     let at = |port| Addresses {

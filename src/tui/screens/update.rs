@@ -95,13 +95,9 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     state.nodes.run_head = state.services.head_of_runs();
     state.effects.extend(state.nodes.run_head.map(Effect::LoadFunctions));
     state.effects.extend(state.services.heads().map(Effect::FollowCluster));
-    if addresses.datasets.is_some() {
-        state.data.connected();
-    }
-    if addresses.inference.is_some() {
-        state.overview.topics.clear();
-        state.inference.connected(now);
-    }
+    state.data.connect(addresses.datasets.is_some());
+    state.overview.topics.clear();
+    state.inference.connect(addresses.inference.is_some(), now);
     // The requests above also show the health of the services, so the first probe is later.
     state.effects.push(Effect::SetTimer(Timer::Probe, PROBE_EVERY));
 }

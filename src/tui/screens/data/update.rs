@@ -54,8 +54,9 @@ const DATASETS_OFTEN: usize = 500;
 const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 impl State {
-    /// Handles new addresses of the services. The pins remain, and their details are loaded again.
-    pub(crate) fn connected(&mut self) {
+    /// Handles new addresses of the services. The pins remain, and their details are loaded again. If
+    /// `is_connected` is false, no dataset service is known.
+    pub(crate) fn connect(&mut self, is_connected: bool) {
         let pins = std::mem::take(&mut self.pins);
         *self = Self {
             effects: std::mem::take(&mut self.effects),
@@ -63,7 +64,7 @@ impl State {
             order: self.order,
             is_shown: self.is_shown,
             is_in_overview: self.is_in_overview,
-            is_connected: true,
+            is_connected,
             pane: self.pane,
             kind: self.kind,
             indicators: self.indicators,
@@ -71,8 +72,10 @@ impl State {
             ..Self::default()
         };
         self.restore_pins(pins.into_iter().map(|pin| (pin.dataset, pin.name)));
-        self.load_datasets();
-        self.set_timers(self.is_shown || self.is_in_overview);
+        if is_connected {
+            self.load_datasets();
+        }
+        self.set_timers(is_connected && (self.is_shown || self.is_in_overview));
     }
 
     /// Sets the timers of this screen if `is_on` is true, otherwise clears them.

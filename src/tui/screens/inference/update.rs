@@ -19,10 +19,10 @@ const PAGE_ROWS: usize = 10;
 
 impl State {
     /// Handles new addresses of the services.
-    pub(crate) fn connected(&mut self, now: Timestamp) {
+    pub(crate) fn connect(&mut self, is_connected: bool, now: Timestamp) {
         *self = Self {
             effects: std::mem::take(&mut self.effects),
-            is_connected: true,
+            is_connected,
             is_shown: self.is_shown,
             pane: self.pane,
             actor_order: self.actor_order,
@@ -31,7 +31,7 @@ impl State {
             ..Self::default()
         };
         self.reload_list(now);
-        if self.is_shown {
+        if self.is_shown && is_connected {
             self.effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
         }
     }

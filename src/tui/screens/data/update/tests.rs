@@ -102,7 +102,7 @@ fn opened() -> (State, Vec<Effect>) {
     let mut state = State::default();
     assert_eq!(effects_of(&mut state, State::show), []);
     assert!(
-        effects_of(&mut state, State::connected)
+        effects_of(&mut state, |state| state.connect(true))
             .contains(&Effect::LoadDatasets(DatasetSearch::ALL))
     );
     let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);

@@ -125,7 +125,7 @@ fn blank() -> state::State {
         ..state::State::default()
     };
     state.data.show();
-    state.data.connected();
+    state.data.connect(true);
     state
 }
 /// Returns the event for a list of datasets.

@@ -94,7 +94,9 @@ fn leaderboard(topic_id: u64, actors: Vec<RankedActor>) -> Leaderboard {
 fn opened() -> State {
     let mut state = State::default();
     assert_eq!(effects_of(&mut state, |state| state.show(at(0))), []);
-    assert!(effects_of(&mut state, |state| state.connected(at(0))).contains(&Effect::LoadTopics));
+    assert!(
+        effects_of(&mut state, |state| state.connect(true, at(0))).contains(&Effect::LoadTopics)
+    );
     let asked = take(&mut state, list(vec![summary(1, Some(90)), summary(2, None)]), 0);
     assert!(asked.contains(&load_latest(1)), "{asked:?}");
     assert_eq!(take(&mut state, latest(1, 90, 10.0), 0), []);
@@ -204,7 +206,7 @@ fn rate_limit_pauses_polling_without_hiding_values() {
 fn first_topic_is_loaded_if_topics_cannot_be_listed() {
     let mut state = State::default();
     state.show(at(0));
-    state.connected(at(0));
+    state.connect(true, at(0));
     let gone = Failure { status: Some(404), ..Failure::default() };
     let asked = take(&mut state, InferenceEvent::Topics(Err(gone)), 0);
     assert_eq!(asked[0], load_latest(1));

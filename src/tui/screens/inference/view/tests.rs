@@ -153,7 +153,7 @@ fn blank() -> state::State {
     let mut state =
         state::State { screen: Screen::Inference, now: now(), ..state::State::default() };
     state.inference.show(now());
-    state.inference.connected(now());
+    state.inference.connect(true, now());
     state
 }
 /// Returns the event for a bundle of topic 1.

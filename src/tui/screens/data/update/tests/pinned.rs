@@ -119,7 +119,7 @@ fn refusal_of(n: i64, status: Option<u16>) -> DataEvent {
 #[test]
 fn stream_of_each_restored_pin_is_opened_once() {
     let mut state = pinned_before();
-    state.connected();
+    state.connect(true);
     let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
     let follow = |n| Effect::OpenStream { dataset: id(n) };
     assert!(effects.contains(&Effect::LoadPinned { dataset: id(99) }), "{effects:?}");
@@ -136,7 +136,7 @@ fn stream_of_each_restored_pin_is_opened_once() {
 #[test]
 fn pin_survives_an_outage_but_not_the_deletion_of_its_dataset() {
     let mut state = pinned_before();
-    state.connected();
+    state.connect(true);
     let away = Err(Failure::default());
     state.on(DataEvent::Datasets { search: DatasetSearch::ALL, result: away }, at(1));
     assert_eq!(pins(&state), [("pin 1", false), ("pin 2", false), ("pin 99", false)]);
@@ -149,7 +149,7 @@ fn pin_survives_an_outage_but_not_the_deletion_of_its_dataset() {
     assert!(effects.contains(&Effect::LoadPinned { dataset: id(2) }), "{effects:?}");
     state.on(details_of("market", 2), at(10));
     // Connect to the same service again, with another key.
-    state.connected();
+    state.connect(true);
     assert_eq!(pins(&state), [("cpu", false), ("market", false)]);
     state.pins.clear();
     assert_eq!(pins(&state), []);
