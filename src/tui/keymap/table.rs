@@ -89,7 +89,7 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Cluster, &["x"], Action::Export, "save"),
     (Layer::Cluster, &["|"], Action::OpenPager, "pager"),
     //
-    (Layer::Execute, &["ctrl-r"], Action::Run, "run again"),
+    (Layer::Execute, &["ctrl-r"], Action::Run, "run"),
     (Layer::Execute, &["enter", "e"], Action::OpenForm, "edit form"),
     (Layer::Execute, &["o"], Action::NextOutput, "output"),
     (Layer::Execute, &["d"], Action::Diff, "diff groups"),

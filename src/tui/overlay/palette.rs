@@ -11,7 +11,6 @@ use crate::screens::Screen;
 use crate::state::State;
 use crate::state::overlay::Themes;
 use crate::state::palette::{Goal, Item, ItemKind, Match, Palette};
-use crate::state::runs::Phase;
 use crate::view::{Frame, centered, draw_field, strip};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
@@ -112,15 +111,9 @@ fn nodes(state: &State) -> impl Iterator<Item = Item> + '_ {
 
 fn runs(state: &State) -> impl Iterator<Item = Item> + '_ {
     state.runs.iter().map(|run| {
-        let outcome = match &run.phase {
-            Phase::Waiting => "running".to_owned(),
-            Phase::Done(response) => format::counted(response.results.len(), "result group"),
-            Phase::Failed(failure) => format!("failed: {}", failure.why),
-            Phase::Cancelled => "cancelled".to_owned(),
-        };
         let took = format::elapsed(run.elapsed(state.now));
         let text = format!("{} {}", run.id.0, run.request.method);
-        Item::new(ItemKind::Run, text, format!("{outcome} · {took}"), Goal::Run(run.id))
+        Item::new(ItemKind::Run, text, format!("{} · {took}", run.words()), Goal::Run(run.id))
     })
 }
 

@@ -110,8 +110,12 @@ impl Run {
         }
     }
 
-    /// Returns a short description of the outcome, with the number of peers that failed.
+    /// Returns a short description of the outcome, with the number of peers that failed or the reason of
+    /// the failure.
     pub(crate) fn words(&self) -> String {
+        if let Phase::Failed(failure) = &self.phase {
+            return failure.why.clone();
+        }
         let words = self.verdict().words();
         match self.live.n_failed() {
             0 => words,

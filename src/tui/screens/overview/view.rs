@@ -26,7 +26,6 @@ use crate::screens::data::update::DATASETS_EVERY;
 use crate::state::layout::Divider;
 use crate::state::nodes::Node;
 use crate::state::resource::{Failure, Resource};
-use crate::state::runs::Phase;
 use crate::state::services::{Health, Service, why_at};
 use crate::state::stack;
 use crate::view::{
@@ -259,10 +258,7 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let runs = state.runs.iter().take(RUNS_MAX).enumerate();
     for (place, (row, run)) in inside.rows().zip(runs) {
         let (glyph, style) = results::mark(run, frame);
-        let words = match &run.phase {
-            Phase::Failed(failure) => failure.why.clone(),
-            _ => run.words(),
-        };
+        let words = run.words();
         paint::put(buf, place, (0, 0), glyph, style);
         paint::text(buf, place, (2, 0), &format::clock(run.sent_at), theme.muted);
         // The name is cut, so that there is space for the verdict and the duration.

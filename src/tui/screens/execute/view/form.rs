@@ -9,7 +9,7 @@ use crate::event::Target;
 use crate::keymap::{Action, Layer};
 use crate::screens::execute::state::{Check, FormField, Pane};
 use crate::state::navigation::Steps as _;
-use crate::state::runs::{Phase, workers_text};
+use crate::state::runs::workers_text;
 use crate::state::stack;
 use crate::theme::Theme;
 use crate::view::{
@@ -322,27 +322,11 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         return;
     }
     paint::text(buf, area, (0, 0), "Recent", theme.text.bold());
-    // Names are cut, so that the result of each run is visible.
+    // Names are cut, so that the outcome of each run is visible.
     let (name_width, group_width) = if area.width < 56 { (8, 1) } else { (16, 8) };
     for (y, run) in (1..area.height).zip(state.runs.iter()) {
         let request = &run.request;
-        let bad_exit = run.bad_exit().map(|code| format!(" · exit {code}"));
-        let good = if bad_exit.is_some() { theme.down } else { theme.up };
-        let bad_exit = bad_exit.unwrap_or_default();
-        let (result, style) = match &run.phase {
-            Phase::Waiting => ("…".to_owned(), theme.info),
-            Phase::Cancelled => ("cancelled".to_owned(), theme.muted),
-            Phase::Failed(failure) => (failure.why.clone(), theme.down),
-            Phase::Done(response) => match response.results.as_slice() {
-                [] => ("no result".to_owned(), theme.warn),
-                [group] => (results::frequency(group.frequency) + &bad_exit, good),
-                [group, ..] => {
-                    let frequency = results::frequency(group.frequency);
-                    let n = response.results.len();
-                    (format!("{frequency} · {n} groups{bad_exit}"), theme.warn)
-                }
-            },
-        };
+        let (_, style) = results::mark(run, frame);
         let name = state.execute.form.name_of(request).unwrap_or(&request.method);
         let group = workers_text(request);
         let text = format!(
@@ -353,6 +337,6 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             format::left(group.as_deref().unwrap_or("*"), group_width)
         );
         let x = paint::text(buf, area, (0, y), &text, theme.muted);
-        text_cut(buf, area, (x + 1, y), &result, style);
+        text_cut(buf, area, (x + 1, y), &run.words(), style);
     }
 }

@@ -35,7 +35,7 @@ impl Form {
                 Err(_) => Check::Unfit("not a content id (CID) such as bafkrei…".to_owned()),
             },
             FormField::Method => match text.parse::<Method>() {
-                Err(_) => Check::Unfit("a file name is required".to_owned()),
+                Err(_) => Check::Unfit("expected a file name such as hello.wasm".to_owned()),
                 Ok(method) if method.as_str().strip_suffix(".wasm").is_none() => {
                     Check::Doubtful("does not end in .wasm".to_owned())
                 }

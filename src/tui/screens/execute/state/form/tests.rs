@@ -61,7 +61,7 @@ fn each_error_of_the_execute_form_is_on_the_screen() {
         (Function, "nameless", "no function has this name; enter an id"),
         (FunctionId, "", "a content id (CID) is required"),
         (FunctionId, "bafy", "not a content id (CID) such as bafkrei…"),
-        (Method, "", "a file name is required"),
+        (Method, "", "expected a file name such as hello.wasm"),
         (Nodes, "many", "an integer of at least 1, or -1 for all"),
         (Subgroup, "two words", "1 to 128 bytes without spaces"),
         (Selector, "zone in a", "`zone in a` is not a selector such as"),
