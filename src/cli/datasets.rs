@@ -10,7 +10,7 @@ mod export;
 mod follow;
 mod import;
 mod mirror;
-mod progress;
+pub(crate) mod progress;
 mod rows;
 mod serve;
 mod store_file;

@@ -117,10 +117,12 @@ impl Progress {
 
 /// Returns the quotient of `n_done` and `n_all`, from 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-pub(super) fn share(n_done: u64, n_all: u64) -> f64 {
+pub(crate) fn share(n_done: u64, n_all: u64) -> f64 {
     n_done as f64 / n_all.max(1) as f64
 }
-fn bar(share: f64) -> String {
+
+/// Draws `share`, from 0 to 1, as a bar.
+pub(crate) fn bar(share: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

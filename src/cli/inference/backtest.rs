@@ -13,13 +13,12 @@ use ::inference::network::backtest::{
     Report, baselines,
 };
 use ::inference::network::topic::{Topic, TopicSource, demo_topics, settings};
-use ::inference::network::upstream::{Cause, FlatRow, Rows as _, lines};
+use ::inference::network::upstream::{Cause, FlatRow, lines};
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::Args;
 use client::datasets::NamedRow;
 use model::count::counted;
-use model::dataset::DatasetId;
 use model::escape::escape_line;
 use model::timestamp::Timestamp;
 use model::topic::{Address, TopicId};
@@ -32,6 +31,7 @@ use super::upstream::{DatasetRows, flat};
 use super::work::submission;
 use super::{N_ROWS, figure};
 use crate::cli::datasets::connection::DatasetServiceFlags;
+use crate::cli::datasets::progress::{bar, share};
 use crate::cli::output::{self, Column, can_redraw, print_json, redraw, table_of};
 use crate::cli::parse::{parse_start, parse_timestamp};
 
@@ -129,8 +129,8 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
         }
     }
     let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
-    let dataset = find_dataset_id(&DatasetRows::new(service.clone()), &topic).await?;
-    let TopicSource { dataset: name, column, .. } = &topic.source;
+    let TopicSource { dataset: name, dataset_id, column, .. } = &topic.source;
+    let dataset = DatasetRows::new(service.clone()).id_of(name, *dataset_id).await?;
     let has_column = |row: &NamedRow| row.values.contains_key(column);
     let mut rows = read_rows_before(&service, dataset, name, from, n_rows, has_column).await?;
     rows.extend(read_rows(&service, dataset, name, from..=to).await?);
@@ -257,15 +257,6 @@ fn command_model(text: &str, labels: &[String], group: &Group) -> anyhow::Result
     }
 }
 
-async fn find_dataset_id(rows: &DatasetRows, topic: &Topic) -> anyhow::Result<DatasetId> {
-    let TopicSource { dataset, dataset_id, .. } = &topic.source;
-    if let Some(id) = dataset_id {
-        return Ok(*id);
-    }
-    let found = rows.find(dataset).await.map_err(anyhow::Error::from_boxed);
-    found.with_context(|| format!("cannot find dataset {dataset}"))
-}
-
 /// Draws the progress if `is_shown`, at most once for each percent.
 fn show(is_shown: bool, step: BacktestProgress) {
     let BacktestProgress { n_done, n_epochs } = step;
@@ -273,9 +264,8 @@ fn show(is_shown: bool, step: BacktestProgress) {
     if !is_shown || (n_done < n_epochs && percent == (n_done - 1) * 100 / n_epochs.max(1)) {
         return;
     }
-    let n_full = usize::try_from(percent / 4).unwrap_or_default().min(25);
-    let bar = format!("{}{}", "#".repeat(n_full), ".".repeat(25 - n_full));
-    redraw(&format!("[{bar}] {percent:>3} %  {n_done} of {}", counted(n_epochs, "epoch")));
+    let bar = bar(share(n_done, n_epochs));
+    redraw(&format!("{bar}  {percent:>3} %  {n_done} of {}", counted(n_epochs, "epoch")));
 }
 
 fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {

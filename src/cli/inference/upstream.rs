@@ -7,6 +7,7 @@ use std::time::Duration;
 use ::inference::network::upstream::{
     Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs,
 };
+use anyhow::Context as _;
 use async_trait::async_trait;
 use client::datasets::{Datasets, DatasetsQuery, NamedRow, RowsQuery};
 use client::error::ClientError;
@@ -16,12 +17,7 @@ use model::function::FunctionId;
 use model::page::Limit;
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
-use task::cache::{Cache, Capacity};
 use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
-
-/// Maximum number of cached content ids. The number is not expected to be reached, since each topic
-/// needs at most one.
-const NAMES_MAX: usize = 4096;
 
 /// Maximum number of datasets with the same name that an error lists.
 const NAMED_DATASETS: usize = 100;
@@ -33,31 +29,24 @@ const SHOWN_NAMES: usize = 20;
 #[derive(Debug)]
 pub(crate) struct ClusterRuns {
     head: Functions,
-    /// Content ids of functions, by name and method.
-    known: Cache<(String, String), String>,
 }
 
 impl ClusterRuns {
-    pub(crate) fn new(head: Functions) -> Self {
-        let capacity = Capacity { n_values_max: NAMES_MAX, bytes_max: usize::MAX };
-        Self { head, known: Cache::new(capacity) }
+    pub(crate) const fn new(head: Functions) -> Self {
+        Self { head }
     }
 
-    /// Returns the content id of the function of `job`.
+    /// Returns the content id of the function of `job`. Looks up a name for each run, since the
+    /// function with this name can be replaced.
     async fn function_id(&self, job: &Job) -> Result<String, Cause> {
         if job.function.parse::<FunctionId>().is_ok() {
             return Ok(job.function.clone());
         }
-        let name = (job.function.clone(), job.method.clone());
-        if let Some(id) = self.known.get(&name) {
-            return Ok(id);
-        }
         let functions = self.head.functions().await?;
-        let found = functions.into_iter().find(|f| f.name == name.0 && f.method == name.1);
-        let missing = || format!("the head has no function `{}`", name.0);
-        let id = found.ok_or_else(missing)?.function_id;
-        self.known.put(name, id.clone(), id.len());
-        Ok(id)
+        let found =
+            functions.into_iter().find(|f| f.name == job.function && f.method == job.method);
+        let missing = || format!("the head has no function `{}`", job.function);
+        Ok(found.ok_or_else(missing)?.function_id)
     }
 }
 
@@ -106,6 +95,19 @@ pub(crate) struct DatasetRows {
 impl DatasetRows {
     pub(crate) const fn new(service: Datasets) -> Self {
         Self { service }
+    }
+
+    /// Returns `id` if it is given, otherwise the id of the dataset `name`.
+    pub(super) async fn id_of(
+        &self,
+        name: &str,
+        id: Option<DatasetId>,
+    ) -> anyhow::Result<DatasetId> {
+        if let Some(id) = id {
+            return Ok(id);
+        }
+        let found = self.find(name).await.map_err(anyhow::Error::from_boxed);
+        found.with_context(|| format!("cannot find dataset {name}"))
     }
 
     /// Returns the dataset that `name` means to the key, or all datasets called `name` if it is ambiguous.
@@ -220,4 +222,55 @@ pub(super) fn flat(rows: Vec<NamedRow>) -> Vec<FlatRow> {
                 .collect(),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use axum::routing::{get, post};
+    use axum::{Json, Router};
+    use client::transport::Transport;
+    use serde_json::json;
+    use task::group::Group;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    static N_LISTS: AtomicU32 = AtomicU32::new(0);
+
+    #[tokio::test]
+    async fn replaced_function_is_run_by_its_new_id() {
+        let list = async || {
+            let id = N_LISTS.fetch_add(1, Ordering::Relaxed);
+            let id = format!("id{id}");
+            let function = json!({"name": "f", "function_id": id, "method": "m.wasm", "bytes": 1});
+            Json(json!({ "functions": [function] }))
+        };
+        let execute = async |Json(request): Json<ExecuteRequest>| {
+            let message = request.function_id;
+            Json(ExecuteResponse { code: "500".to_owned(), message, ..ExecuteResponse::default() })
+        };
+        let router = Router::new()
+            .route("/api/v1/functions", get(list))
+            .route("/api/v1/functions/execute", post(execute));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let group = Group::default();
+        group.spawn("head", async move { axum::serve(listener, router).await.unwrap() });
+        let runs = ClusterRuns::new(Functions::new(Transport::new(&address, None).unwrap()));
+        for id in ["id0", "id1"] {
+            let job = Job {
+                function: "f".to_owned(),
+                method: "m.wasm".to_owned(),
+                subgroup: None,
+                n_nodes: None,
+                env: [].into(),
+                stdin: String::new(),
+            };
+            let error = runs.run(job).await.unwrap_err().to_string();
+            assert!(error.ends_with(id), "{error}");
+        }
+        group.stop();
+    }
 }

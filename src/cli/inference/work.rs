@@ -113,8 +113,6 @@ struct ProgramWorker {
     /// The running program with `--keep-running`. `None` while an epoch is passed to the program, and
     /// after a failure.
     program: Option<Program>,
-    /// Dataset of the topic, once it has been found by name.
-    dataset: Option<DatasetId>,
     /// Nonce of the latest epoch that needs no further attempt.
     done: Option<u64>,
     /// Response whose submission failed and is retried, with its nonce and the program's response time.
@@ -148,7 +146,6 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
         rows: DatasetRows::new(services.datasets()?),
         group: group.clone(),
         program: None,
-        dataset: None,
         done: None,
         unsent: None,
         backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
@@ -296,16 +293,9 @@ impl ProgramWorker {
         Ok(submission.map(|submission| (SubmissionBody { nonce, model, ..submission }, took)))
     }
 
-    async fn latest_rows(&mut self, topic: &TopicSummary) -> anyhow::Result<Vec<FlatRow>> {
-        let known = topic.dataset_id.and_then(DatasetId::new).or(self.dataset);
-        let of = |error| anyhow::Error::from_boxed(error);
-        let dataset = if let Some(id) = known {
-            id
-        } else {
-            let found = self.rows.find(&topic.dataset).await.map_err(of);
-            found.with_context(|| format!("cannot find dataset {}", topic.dataset))?
-        };
-        self.dataset = Some(dataset);
+    async fn latest_rows(&self, topic: &TopicSummary) -> anyhow::Result<Vec<FlatRow>> {
+        let id = topic.dataset_id.and_then(DatasetId::new);
+        let dataset = self.rows.id_of(&topic.dataset, id).await?;
         let rows = self.rows.newest(dataset, self.command.rows).await;
         let rows = rows.map_err(|cause| unreadable(&topic.dataset, cause.as_ref()))?;
         if rows.is_empty() {
