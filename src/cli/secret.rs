@@ -1,7 +1,8 @@
-//! API keys of profiles. A key is looked up in the environment, then in the system's keyring, then in a
-//! file that only its owner can read.
+//! API keys of profiles. A key is looked up in the environment, then in a file that only its owner can
+//! read, then in the system's keyring.
 //!
-//! A key is stored in the keyring if there is one, otherwise in the file. Keys are neither shown nor
+//! A key is stored in the keyring if there is one, otherwise in the file. Storing in the keyring removes
+//! the file, so a key in the file is newer than the key in the keyring. Keys are neither shown nor
 //! logged.
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -79,11 +80,11 @@ impl Keys {
         if let Some(key) = config::api_key()? {
             return Ok(Some(FoundKey { key, place: KeyPlace::Environment }));
         }
-        if let Some(key) = self.in_keyring(profile)? {
-            return Ok(Some(FoundKey { key, place: KeyPlace::Keyring }));
+        if let Some(key) = self.in_file(profile)? {
+            return Ok(Some(FoundKey { key, place: KeyPlace::File }));
         }
-        let key = self.in_file(profile)?;
-        Ok(key.map(|key| FoundKey { key, place: KeyPlace::File }))
+        let key = self.in_keyring(profile)?;
+        Ok(key.map(|key| FoundKey { key, place: KeyPlace::Keyring }))
     }
 
     /// Stores `key` for `profile`, replacing an older key. Blocks while the keyring is being unlocked.
@@ -95,7 +96,7 @@ impl Keys {
         let secret = key.clone();
         let why = match self.with_entry(profile, move |entry| entry.set_password(secret.reveal())) {
             Ok(()) => {
-                // An older key in the file is removed, since nothing would use it any more.
+                // An older key in the file is removed, since it would be found first.
                 remove_file(&path)?;
                 return Ok(StoredKey { place: KeyPlace::Keyring, note: None });
             }
