@@ -155,7 +155,7 @@ impl<S: Subscriber> Layer<S> for JsonLines {
         event.record(&mut fields);
         let level = *event.metadata().level();
         let now = self.clock.now();
-        self.lines.push(level <= Level::WARN, |to| put_line(to, level, &fields, now));
+        self.lines.push(|to| put_line(to, level, &fields, now));
     }
 }
 

@@ -1,5 +1,4 @@
 //! Buffers log lines and writes them on a separate thread, so that callers do not wait for the output.
-//! Urgent lines are written on the thread of the caller, before it continues.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -59,9 +58,8 @@ impl BufferedLines {
         Ok((Self { shared: Arc::clone(&shared) }, FlushGuard(shared)))
     }
 
-    /// Appends a line to the buffer with `put`. If it is urgent, or the guard was dropped, also flushes
-    /// the buffer.
-    pub(super) fn push(&self, is_urgent: bool, put: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends a line to the buffer with `put`. If the guard was dropped, also flushes the buffer.
+    pub(super) fn push(&self, put: impl FnOnce(&mut Vec<u8>)) {
         let mut buffer = self.shared.buffer.lock();
         if buffer.lines.len() >= BYTES_MAX {
             buffer.n_lost += 1;
@@ -72,9 +70,8 @@ impl BufferedLines {
                 self.shared.changed.notify_one();
             }
         }
-        let is_now = is_urgent || buffer.is_closed;
-        drop(buffer);
-        if is_now {
+        if buffer.is_closed {
+            drop(buffer);
             self.shared.write();
         }
     }

@@ -39,20 +39,20 @@ fn log() -> Log {
 }
 
 impl Log {
-    fn add(&self, is_urgent: bool, line: &str) {
-        self.lines.push(is_urgent, |to| to.extend_from_slice(line.as_bytes()));
+    fn add(&self, line: &str) {
+        self.lines.push(|to| to.extend_from_slice(line.as_bytes()));
     }
 }
 
 #[test]
 fn log_lines_are_written_in_batches() {
     let log = log();
-    log.add(false, "a\n");
-    log.add(false, "b\n");
+    log.add("a\n");
+    log.add("b\n");
     // The writer is blocked with the first lines, so that the next lines are collected in the buffer.
     let mut first = log.written.recv().unwrap();
     for line in ["c\n", "d\n", "e\n"] {
-        log.add(false, line);
+        log.add(line);
     }
     log.release.send(()).unwrap();
     let second = log.written.recv().unwrap();
@@ -65,35 +65,25 @@ fn log_lines_are_written_in_batches() {
 }
 
 #[test]
-fn urgent_log_line_is_written_immediately_and_after_buffered_lines() {
-    let log = log();
-    log.release.send(()).unwrap();
-    log.release.send(()).unwrap();
-    log.add(false, "a\n");
-    log.add(true, "b\n");
-    assert_eq!(log.written.try_iter().collect::<String>(), "a\nb\n");
-}
-
-#[test]
 fn dropping_the_guard_writes_buffered_lines_and_later_lines_are_written_immediately() {
     let log = log();
-    log.add(false, "a\n");
+    log.add("a\n");
     let Log { lines, guard, written, release } = log;
     drop(release);
     drop(guard);
-    lines.push(false, |to| to.extend_from_slice(b"b\n"));
+    lines.push(|to| to.extend_from_slice(b"b\n"));
     assert_eq!(written.try_iter().collect::<String>(), "a\nb\n");
 }
 
 #[test]
 fn log_lines_beyond_the_buffer_of_a_blocked_output_are_dropped_and_counted() {
     let log = log();
-    log.add(false, "a\n");
+    log.add("a\n");
     // From here on the writer is blocked, and the buffer fills.
     assert_eq!(log.written.recv().unwrap(), "a\n");
     let line = format!("{}\n", "x".repeat(BYTES_MAX / 4 - 1));
     for _ in 0..7 {
-        log.add(false, &line);
+        log.add(&line);
     }
     drop(log.release);
     drop(log.guard);
