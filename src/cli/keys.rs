@@ -254,11 +254,12 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
             };
             let created = accounts.create_account_key(owner, &name).await;
             let (id, secret) = created.context("cannot create a key")?;
-            if store {
-                store_key(NO_PROFILE, &secret)?;
-            } else {
+            let stored = if store { store_key(NO_PROFILE, &secret) } else { Ok(()) };
+            // Also printed if it could not be stored, since the secret cannot be read again.
+            if !store || stored.is_err() {
                 print_secret(&accounts, id, &secret, format).await?;
             }
+            stored?;
             tell(&scope_text);
             Ok(())
         }
