@@ -212,9 +212,10 @@ async fn decide(named: NamedNodes, approval: NodeApproval) -> anyhow::Result<()>
 
 async fn change(head: &Head, ids: &[String], patch: NodePatch) -> anyhow::Result<Vec<NodeDetail>> {
     let mut changed = Vec::new();
-    for id in ids {
+    for (n_changed, id) in ids.iter().enumerate() {
         let node = head.change_node(id, patch, Duration::ZERO).await;
-        changed.push(node.with_context(|| format!("cannot change node {id}"))?);
+        let failed = || format!("cannot change node {id} ({n_changed} of {} changed)", ids.len());
+        changed.push(node.with_context(failed)?);
     }
     Ok(changed)
 }
