@@ -296,16 +296,11 @@ impl FactSource {
         drop(self.events.send(event).await);
     }
 
-    /// Reports that some facts are missing.
-    async fn report(&self, text: String) {
-        self.send(Event::Problem { text, rules: Vec::new() }).await;
-    }
-
     /// Reports that some facts are missing, unless this was reported since the stream was last
     /// connected.
     async fn report_once(&self, text: String, attempts: &mut Attempts) {
         if attempts.reported.insert(text.clone()) {
-            self.report(text).await;
+            self.send(Event::Problem { text, rules: Vec::new() }).await;
         }
     }
 

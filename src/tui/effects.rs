@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::alerts::notify::AlertSender;
+use ::alerts::rules::Notify;
 use ::alerts::state::Watcher;
 use client::accounts::Accounts;
 use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery};
@@ -83,8 +85,8 @@ pub(crate) struct Runner {
     clients: Clients,
     /// States of the rules for alerts. The watch in progress holds the lock.
     watcher: Arc<Mutex<Watcher>>,
-    /// The alert that is being sent holds the lock.
-    sending: Arc<Mutex<()>>,
+    /// Sender of alerts and its recipients, once the rules have been read.
+    sender: Arc<parking_lot::Mutex<Option<(Notify, AlertSender)>>>,
     /// The pending timers, one of each kind.
     pub(crate) timers: HashMap<Timer, Instant>,
 }
@@ -108,7 +110,7 @@ impl Runner {
             running: HashMap::new(),
             clients: Clients::default(),
             watcher: Arc::new(Mutex::new(Watcher::new(Vec::new(), None, Instant::now()))),
-            sending: Arc::default(),
+            sender: Arc::default(),
             timers: HashMap::new(),
         }
     }

@@ -88,11 +88,11 @@ impl FactSource {
             if let Some(why) = refusal {
                 if changes && resume::refuses_changes(&why) {
                     changes = false;
-                    self.report(format!(
+                    let text = format!(
                         "the service does not send the deletions of dataset {name}: rules still use \
                          deleted rows"
-                    ))
-                    .await;
+                    );
+                    self.report_once(text, &mut attempts).await;
                     continue;
                 }
                 let text = format!("lost {stream}: {}", why.why());

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use alerts::notify::{Notifier, SECRET_VARIABLE};
+use alerts::notify::{AlertSender, SECRET_VARIABLE};
 use alerts::rules::{Notify, Rule, Rules, RulesError};
-use alerts::state::{Alert, Watcher};
+use alerts::state::Watcher;
 use alerts::watch::{Clients, watch};
-use futures::future::join_all;
 use task::causes::chain;
 use task::clock::Clock;
+use task::group::Group;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -33,15 +33,9 @@ impl Runner {
                 });
             }
             Effect::SendAlert(alert) => {
-                let (path, turn) = (self.files.rules.clone(), Arc::clone(&self.sending));
-                self.report("send an alert", async move {
-                    // The alerts of a rule must arrive in order.
-                    let _turn = turn.lock().await;
-                    send(path?, &alert)
-                        .await
-                        .err()
-                        .map(|failure| Event::Alerts(AlertEvent::Failed(failure)))
-                });
+                if let Some((_, sender)) = &*self.sender.lock() {
+                    sender.add(&alert, &Clock::system().now().to_string());
+                }
             }
             effect => return Some(effect),
         }
@@ -59,6 +53,7 @@ impl Runner {
             inference: self.clients.inference.clone(),
         };
         let (events, watcher) = (self.events.clone(), Arc::clone(&self.watcher));
+        let (sender, tasks) = (Arc::clone(&self.sender), self.tasks.clone());
         self.start("alerts", async move {
             // An earlier watch releases it when it is cancelled.
             let mut watcher = watcher.lock_owned().await;
@@ -70,6 +65,10 @@ impl Runner {
                     return;
                 }
             };
+            let started = set_recipients(&mut sender.lock(), read.notify.clone(), &tasks, &events);
+            if let Err(failure) = started {
+                events.send(Event::Alerts(AlertEvent::Failed(failure))).await.ok();
+            }
             let is_watched = |rule: &Rule| clients.has(rule.condition.service());
             let (rules, others): (Vec<Rule>, Vec<Rule>) =
                 read.rules.into_iter().partition(is_watched);
@@ -137,15 +136,25 @@ async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
     work.await.map_err(|error| failed(error.to_string()))?.map_err(failed)
 }
 
-/// Runs the command and calls the webhook, if the file at `path` configures them.
-async fn send(path: PathBuf, alert: &Alert) -> Outcome<()> {
-    let notify = read(&path).await?.notify;
-    let secret = std::env::var(SECRET_VARIABLE).ok().filter(|text| !text.is_empty());
-    let failed = |error: alerts::notify::NotifyError| {
-        Failure::new("send the alert", chain(&error), "correct [notify] in rules.toml")
+/// Starts to send alerts to the recipients in `notify`. Keeps a sender with the same recipients, so that
+/// its alerts are not overtaken.
+fn set_recipients(
+    sender: &mut Option<(Notify, AlertSender)>,
+    notify: Notify,
+    tasks: &Group,
+    events: &mpsc::Sender<Event>,
+) -> Outcome<()> {
+    if sender.as_ref().is_some_and(|(current, _)| *current == notify) {
+        return Ok(());
+    }
+    let failed = |why| Failure::new("send alerts", why, "correct [notify] in rules.toml");
+    let events = events.clone();
+    let report = move |why: String| {
+        tracing::warn!("failed to send alerts: {why}");
+        drop(events.try_send(Event::Alerts(AlertEvent::Failed(failed(why)))));
     };
-    let notifiers = Notifier::all(notify, secret).map_err(failed)?;
-    let time = Clock::system().now().to_string();
-    let sent = join_all(notifiers.iter().map(|notifier| notifier.send(alert, &time))).await;
-    sent.into_iter().collect::<Result<(), _>>().map_err(failed)
+    let secret = std::env::var(SECRET_VARIABLE).ok().filter(|text| !text.is_empty());
+    let started = AlertSender::start(notify.clone(), secret, tasks, report);
+    *sender = Some((notify, started.map_err(|error| failed(chain(&error)))?));
+    Ok(())
 }
