@@ -15,7 +15,7 @@ use ::alerts::notify::AlertSender;
 use ::alerts::rules::Notify;
 use ::alerts::state::Watcher;
 use client::accounts::Accounts;
-use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery};
+use client::datasets::{Datasets, NamedRow, Order, RowsQuery};
 use client::error::ClientError;
 use client::executions::CODE_IN_PROGRESS;
 use client::functions::Functions;
@@ -389,49 +389,54 @@ async fn read_file(path: &str) -> Outcome<String> {
 async fn read_rows(datasets: Option<Datasets>, name: &str, window: Window) -> Outcome<String> {
     let what = format!("read rows of {name}");
     let read = async |service| read_newest(&service, name, window).await;
-    let rows = ask(datasets, &what, read).await?.ok_or_else(|| {
+    let text = ask(datasets, &what, read).await?.ok_or_else(|| {
         Failure::new(what.clone(), "no such dataset is visible", "choose one with ↑↓")
     })?;
-    let lines = rows.into_iter().filter_map(|row| {
-        let values = row.values.into_iter().map(|(name, value)| (name, value.into()));
-        let row = FlatRow { timestamp: row.timestamp.to_string(), values: values.collect() };
-        serde_json::to_string(&row).ok()
-    });
-    Ok(lines.map(|line| line + "\n").collect())
+    if text.len() as u64 > INPUT_BYTES_MAX {
+        let why = format!("the rows exceed {INPUT_BYTES_MAX} bytes");
+        return Err(Failure::new(what, why, "choose a shorter window or a number of rows"));
+    }
+    Ok(text)
 }
 
-/// Reads the latest rows of the dataset `name`, oldest first, or `None` if it is not visible.
+/// Reads the latest rows of the dataset `name` as lines, oldest first, or `None` if it is not
+/// visible. Reads no page after [`INPUT_BYTES_MAX`] bytes.
 async fn read_newest(
     service: &Datasets,
     name: &str,
     window: Window,
-) -> Result<Option<Vec<NamedRow>>, ClientError> {
+) -> Result<Option<String>, ClientError> {
     let Some(dataset) = service.find_by_name(name).await? else { return Ok(None) };
-    let n_wanted = match window {
-        Window::Count(n_rows) => usize::try_from(n_rows).unwrap_or(usize::MAX),
-        Window::Span(_) => usize::MAX,
+    let (n_wanted, span) = match window {
+        Window::Count(n_rows) => (usize::try_from(n_rows).unwrap_or(usize::MAX), Duration::MAX),
+        Window::Span(span) => (usize::MAX, span),
     };
     let newest = RowsQuery::newest(dataset.id, Resolution::Raw, Limit::clamp(n_wanted));
     let mut query = RowsQuery { order: Order::Descending, ..newest };
-    let mut rows: Vec<NamedRow> = Vec::new();
+    let (mut lines, mut n_bytes, mut newest) = (Vec::new(), 0, None);
     loop {
         let page = service.rows(&query).await?;
-        let Rows::Raw(page_rows) = page.rows else { break };
-        rows.extend(page_rows);
-        let n_read = rows.len();
-        // A period is counted back from the latest row, not from now: the rows can be old.
-        if let (Window::Span(span), Some(newest)) = (window, rows.first().map(|row| row.timestamp))
-        {
-            rows.retain(|row| newest.since(row.timestamp) < span);
+        let mut is_last = page.next.is_none();
+        for NamedRow { timestamp, values } in page.rows.into_rows() {
+            // A period is counted back from the latest row, not from now: the rows can be old.
+            let age = newest.get_or_insert(timestamp).since(timestamp);
+            if age >= span || lines.len() >= n_wanted {
+                is_last = true;
+                break;
+            }
+            let values = values.into_iter().map(|(name, value)| (name, value.into()));
+            let row = FlatRow { timestamp: timestamp.to_string(), values: values.collect() };
+            let line = serde_json::to_string(&row).unwrap_or_default() + "\n";
+            n_bytes += line.len() as u64;
+            lines.push(line);
         }
-        if rows.len() < n_read || rows.len() >= n_wanted || page.next.is_none() {
+        if is_last || lines.len() >= n_wanted || n_bytes > INPUT_BYTES_MAX {
             break;
         }
         query.after = page.next;
     }
-    rows.truncate(n_wanted);
-    rows.reverse();
-    Ok(Some(rows))
+    lines.reverse();
+    Ok(Some(lines.concat()))
 }
 
 #[cfg(test)]

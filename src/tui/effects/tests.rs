@@ -10,7 +10,6 @@ use tokio::time::timeout;
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, DownloadQuery, ExportNews, RunOrder, Timer};
 use crate::local::{LocalError, NodeOptions, Packed, Usage};
-use crate::state::runs::Input;
 use crate::state::services::HeadId;
 
 /// Deadline for operations of a few milliseconds.
@@ -196,6 +195,30 @@ async fn all_pages_of_datasets_are_read_and_filtered_by_the_pattern() {
         assert_eq!((names.as_slice(), page.has_more), (want, false));
         rig.runner.shutdown().await;
     }
+}
+
+#[tokio::test]
+async fn rows_for_standard_input_are_read_up_to_its_maximum_length() {
+    let (mut rig, listener, _) = connected().await;
+    let window = Window::Span(Duration::from_hours(24));
+    let input = Input::Rows { dataset: "cpu".to_owned(), window };
+    rig.runner.perform(Effect::Execute(RunId(1), Box::new(RunOrder { input, ..order() })));
+    let page = |next: &str, result: String| {
+        format!(r#"{{"count": 1, "next": {next}, "previous": null, "results": [{result}]}}"#)
+    };
+    let times = r#""created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z""#;
+    let name = r#""id": 1, "name": "cpu", "description": "", "metadata": {}"#;
+    reply(&listener, &page("null", format!("{{{name}, {times}}}"))).await;
+    let value = "x".repeat(2 * 1024 * 1024);
+    for minute in [2, 1] {
+        let time = format!("2026-01-01T00:0{minute}:00Z");
+        let ids =
+            format!(r#""id": 1, "dataset_id": 1, "timestamp": "{time}", "created_at": "{time}""#);
+        let row = format!(r#"{{{ids}, "values": {{"text": "{value}"}}}}"#);
+        reply(&listener, &page(r#""more""#, row)).await;
+    }
+    let Event::Executed(_, Err(why)) = rig.next().await else { panic!("a failure") };
+    assert_eq!(why.why, "the rows exceed 3145728 bytes");
 }
 
 #[tokio::test]
