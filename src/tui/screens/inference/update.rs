@@ -53,6 +53,7 @@ impl State {
     pub(crate) fn on(&mut self, event: InferenceEvent, now: Timestamp) {
         let selected = self.selected;
         let is_selected = |topic| Some(topic) == selected;
+        self.limited_until.take_if(|until| *until <= now);
         match event {
             InferenceEvent::Topics(result) => self.on_topics(result, now),
             InferenceEvent::PastActors { topic, result: Ok(actors) } => {
@@ -128,6 +129,9 @@ impl State {
                 self.topics.clear_error();
                 self.latest.clear_error();
                 self.load(now);
+                if self.is_paused && self.limited_until.is_none() {
+                    self.load_latest();
+                }
             }
             Action::Pause => {
                 self.is_paused = !self.is_paused;
@@ -266,12 +270,14 @@ impl State {
             let first = self.topics.value().and_then(|list| list.topics.first());
             // A service that does not list its topics is expected to have topic 1.
             let first = first.map_or(1, |topic| topic.topic_id);
+            // Paths of a deleted topic are missing although the service has them.
+            (self.lacks_confidence, self.lacks_leaderboard) = (false, false);
             return self.select_topic(TopicId::new(first));
         }
         let newest = self.topic().and_then(|topic| topic.last_nonce);
         let known = self.latest.value().map(|latest| latest.bundle.nonce);
         let is_idle = self.latest.is_idle();
-        if is_idle || (newest.is_some() && newest != known) {
+        if is_idle || (!self.is_paused && newest.is_some() && newest != known) {
             self.load_latest();
         }
     }

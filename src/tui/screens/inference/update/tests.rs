@@ -291,6 +291,10 @@ fn paused_or_hidden_screen_does_not_poll_and_polls_when_it_is_resumed() {
     let poll = |state: &mut State| effects_of(state, |state| state.on_timer(at(1)));
     assert_eq!(act(&mut state, Action::Pause, 1), []);
     assert_eq!(poll(&mut state), []);
+    effects_of(&mut state, |state| state.reload_list(at(1)));
+    let listed = take(&mut state, list(vec![summary(1, Some(91)), summary(2, None)]), 1);
+    assert_eq!(listed, [], "a service that recovers does not end the pause");
+    assert!(act(&mut state, Action::Refresh, 1).contains(&load_latest(1)));
     assert_eq!(act(&mut state, Action::Pause, 2)[0], Effect::LoadTopics);
     assert!(poll(&mut state).contains(&Effect::LoadTopics));
     assert!(effects_of(&mut state, State::hide).contains(&Effect::ClearTimer(Timer::Topics)));
@@ -345,6 +349,31 @@ fn weights_are_shown_only_for_their_bundle_and_requested_at_most_once() {
     state.on(InferenceEvent::Confidence { topic: id(1), result: Err(gone) }, at(2));
     let asked = act(&mut state, Action::NextTopic, 3);
     assert!(!asked.contains(&Effect::LoadConfidence { topic: id(2) }), "{asked:?}");
+    // The path was missing because topic 2 is deleted.
+    let asked = take(&mut state, list(vec![summary(1, Some(90))]), 4);
+    assert!(asked.contains(&Effect::LoadConfidence { topic: id(1) }), "{asked:?}");
+}
+
+#[test]
+fn topic_without_an_epoch_is_not_loading_after_a_failure_on_another_screen() {
+    let mut state = State::default();
+    state.connected(at(0));
+    take(&mut state, list(vec![summary(1, None)]), 0);
+    let why = Failure { status: Some(404), ..Failure::default() };
+    let (topic, result) = (id(1), Err(why));
+    state.on(InferenceEvent::Latest { topic, is_resistant: false, result }, at(1));
+    state.show(at(2));
+    assert!(state.topic_without_bundle().is_some());
+}
+
+#[test]
+fn rate_limit_ends_while_another_screen_is_shown() {
+    let mut state = State::default();
+    state.connected(at(0));
+    let why = Failure { retry_after: Some(Duration::from_secs(5)), ..Failure::default() };
+    assert_eq!(take(&mut state, InferenceEvent::Topics(Err(why)), 0), []);
+    let asked = take(&mut state, list(vec![summary(1, Some(90))]), 6);
+    assert!(asked.contains(&load_latest(1)), "{asked:?}");
 }
 
 #[test]
