@@ -1,5 +1,6 @@
 //! The view of a run's results: the selected group, its output, and the comparison of two groups.
 
+use std::borrow::Cow;
 use std::iter;
 
 use serde_json::Value;
@@ -80,7 +81,7 @@ impl RunView {
 
     /// Returns the text of the visible output.
     pub(crate) fn text(self, runs: &Runs) -> Option<String> {
-        Some(self.look.text(self.selected(runs)?.response()?))
+        Some(self.look.text(self.selected(runs)?.response()?).into_owned())
     }
 }
 
@@ -189,23 +190,23 @@ impl ResultView {
     }
 
     /// Returns the text of the visible output. Standard output and standard error are as received.
-    pub(crate) fn text(self, response: &ExecuteResponse) -> String {
+    pub(crate) fn text(self, response: &ExecuteResponse) -> Cow<'_, str> {
         match (self.output(response), self.group(response)) {
-            (Output::Json, _) => serde_json::to_string_pretty(response).unwrap_or_default(),
-            (Output::Stdout, Some(group)) => group.result.stdout.clone(),
-            (Output::Stderr, Some(group)) => group.result.stderr.clone(),
-            (_, None) => String::new(),
+            (Output::Json, _) => serde_json::to_string_pretty(response).unwrap_or_default().into(),
+            (Output::Stdout, Some(group)) => (&*group.result.stdout).into(),
+            (Output::Stderr, Some(group)) => (&*group.result.stderr).into(),
+            (_, None) => Cow::default(),
         }
     }
 
     /// Returns the text of the visible output as shown, and true if it is formatted JSON.
-    pub(crate) fn shown_text(self, response: &ExecuteResponse) -> (String, bool) {
+    pub(crate) fn shown_text(self, response: &ExecuteResponse) -> (Cow<'_, str>, bool) {
         let text = self.text(response);
         if self.output(response) == Output::Json {
             return (text, true);
         }
-        match pretty(&text).filter(|_| !self.is_raw) {
-            Some(pretty) => (pretty, true),
+        match if self.is_raw { None } else { pretty(&text) } {
+            Some(pretty) => (pretty.into(), true),
             None => (text, false),
         }
     }

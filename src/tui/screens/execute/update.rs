@@ -437,7 +437,7 @@ impl State {
         let (text, is_pretty) = look.shown_text(response);
         let kind = look.output(response).file_name();
         let ending = if is_pretty { "json" } else { "txt" };
-        Some((format!("run-{}-{kind}.{ending}", run.id.0), text))
+        Some((format!("run-{}-{kind}.{ending}", run.id.0), text.into_owned()))
     }
 }
 
