@@ -70,8 +70,8 @@ pub(crate) fn enter(state: &mut State, screen: Screen) {
 pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     let now = state.now;
     let before = state.services.addresses.datasets.take();
+    state.data.change_pins(before.as_ref(), addresses.datasets.as_ref());
     if before.is_some() && before != addresses.datasets {
-        state.data.pins.clear();
         state.data.deleted = None;
         state.account = None;
     }

@@ -27,7 +27,13 @@ pub(crate) fn text(state: &State) -> String {
     let nudges = Screen::ALL.map(|screen| state.layout.nudge(screen).0);
     let dataset = state.data.selected.or(state.saved_selection.dataset).map(DatasetId::get);
     let topic = state.inference.selected.or(state.saved_selection.topic).map(TopicId::get);
-    let pins = state.data.pins.iter().map(|pin| json!([pin.dataset.get(), pin.name]));
+    let mut pins = state.data.saved_pins.clone();
+    pins.extend(state.services.addresses.datasets.clone().map(|it| (it, state.data.named_pins())));
+    pins.retain(|_, pins| !pins.is_empty());
+    let pins = pins.into_iter().map(|(address, pins)| {
+        let pins = pins.into_iter().map(|(dataset, name)| json!([dataset.get(), name]));
+        (address, pins.collect::<Value>())
+    });
     let session = json!({
         "screen": state.screen.name(),
         "theme": state.theme_to_save().map(|theme| theme.to_string()),
@@ -39,7 +45,7 @@ pub(crate) fn text(state: &State) -> String {
         "node": state.cluster.node,
         "dataset": dataset,
         "topic": topic,
-        "pins": pins.collect::<Vec<_>>(),
+        "pins": pins.collect::<Value>(),
     });
     format!("{session:#}\n")
 }
@@ -74,8 +80,10 @@ pub(crate) fn restore(state: &mut State, text: &str) {
     let hidden = session["hidden"].as_array().map_or(&[][..], Vec::as_slice);
     state.hidden_columns = HiddenColumns::parse(hidden.iter().filter_map(Value::as_str));
     state.cluster.node = session["node"].as_str().map(str::to_owned);
-    let pins = session["pins"].as_array().map_or(&[][..], Vec::as_slice);
-    state.data.restore_pins(pins.iter().filter_map(pinned));
+    for (address, pins) in session["pins"].as_object().into_iter().flatten() {
+        let pins = pins.as_array().into_iter().flatten().filter_map(pinned).collect();
+        state.data.saved_pins.insert(address.clone(), pins);
+    }
     state.saved_selection = SavedSelection {
         dataset: session["dataset"].as_i64().and_then(DatasetId::new),
         topic: session["topic"].as_u64().and_then(TopicId::new),
@@ -130,7 +138,7 @@ mod tests {
         left.state.background = Some([1, 2, 3]);
         left.state.saved_selection.dataset = DatasetId::new(7);
         let pin = |id, name: &str| (DatasetId::new(id).unwrap(), name.to_owned());
-        left.state.data.restore_pins([pin(3, "load"), pin(9, "heat")]);
+        left.state.data.restore_pins(vec![pin(3, "load"), pin(9, "heat")]);
         let text = text(&left.state);
         let mut state = State::default();
         restore(&mut state, &text);
@@ -162,9 +170,9 @@ mod tests {
     #[test]
     fn restored_pins_without_an_id_or_a_name_are_left_out() {
         let mut state = State::default();
-        restore(&mut state, "{\"pins\": [3, [9, \"heat\"], \"x\", [3]]}");
-        let pins: Vec<_> = state.data.pins.iter().map(|pin| pin.name.as_str()).collect();
-        assert_eq!(pins, ["heat"]);
+        restore(&mut state, "{\"pins\": {\"a\": [3, [9, \"heat\"], \"x\", [3]], \"b\": 3}}");
+        let heat = (DatasetId::new(9).unwrap(), "heat".to_owned());
+        assert_eq!(state.data.saved_pins["a"], [heat]);
     }
 
     #[test]

@@ -120,6 +120,8 @@ pub(crate) struct State {
     pub(crate) filter: Filter,
     /// The pinned datasets.
     pub(crate) pins: Vec<Pin>,
+    /// Ids and names of the datasets pinned at other services, by the address of the service.
+    pub(crate) saved_pins: BTreeMap<String, Vec<(DatasetId, String)>>,
     /// Table of rows.
     pub(crate) table: Table,
     /// Export of rows to a file.

@@ -54,13 +54,14 @@ const DATASETS_OFTEN: usize = 500;
 const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 impl State {
-    /// Handles new addresses of the services. The pins remain, and their details are loaded again. If
-    /// `is_connected` is false, no dataset service is known.
+    /// Handles new addresses of the services. The details of the pins are loaded. If `is_connected` is
+    /// false, no dataset service is known.
     pub(crate) fn connect(&mut self, is_connected: bool) {
-        let pins = std::mem::take(&mut self.pins);
+        let pins = self.named_pins();
         *self = Self {
             effects: std::mem::take(&mut self.effects),
             search: std::mem::take(&mut self.search),
+            saved_pins: std::mem::take(&mut self.saved_pins),
             order: self.order,
             is_shown: self.is_shown,
             is_in_overview: self.is_in_overview,
@@ -71,7 +72,7 @@ impl State {
             forecast: Forecast { is_off: self.forecast.is_off, ..Forecast::default() },
             ..Self::default()
         };
-        self.restore_pins(pins.into_iter().map(|pin| (pin.dataset, pin.name)));
+        self.restore_pins(pins);
         if is_connected {
             self.load_datasets();
         }

@@ -132,13 +132,24 @@ impl State {
         }
     }
 
-    /// Restores the pins of an earlier session. Each has an id and a name.
-    pub(crate) fn restore_pins(&mut self, datasets: impl IntoIterator<Item = (DatasetId, String)>) {
-        for (dataset, name) in datasets {
-            if self.pins.len() < PINS_MAX && !self.is_pinned(dataset) {
-                self.pins.push(Pin::new(dataset, name));
-            }
-        }
+    /// Returns the ids and names of the pinned datasets.
+    pub(crate) fn named_pins(&self) -> Vec<(DatasetId, String)> {
+        self.pins.iter().map(|pin| (pin.dataset, pin.name.clone())).collect()
+    }
+
+    /// Saves the pins of the service at `before` and restores those of the service at `now`.
+    pub(crate) fn change_pins(&mut self, before: Option<&String>, now: Option<&String>) {
+        self.saved_pins.extend(before.map(|it| (it.clone(), self.named_pins())));
+        self.pins.clear();
+        let pins = now.and_then(|it| self.saved_pins.remove(it)).unwrap_or_default();
+        self.restore_pins(pins);
+    }
+
+    /// Adds pins without details.
+    pub(crate) fn restore_pins(&mut self, datasets: Vec<(DatasetId, String)>) {
+        let free = PINS_MAX.saturating_sub(self.pins.len());
+        let pins = datasets.into_iter().map(|(dataset, name)| Pin::new(dataset, name));
+        self.pins.extend(pins.take(free));
     }
 
     /// Completes pins without details: from the list if it contains the dataset, otherwise by a

@@ -98,7 +98,7 @@ fn latest_values_of_pinned_datasets_are_read_for_the_overview() {
 /// session.
 fn pinned_before() -> State {
     let mut state = State { is_shown: true, ..State::default() };
-    state.restore_pins([1, 2, 99].map(|n| (id(n), format!("pin {n}"))));
+    state.restore_pins([1, 2, 99].map(|n| (id(n), format!("pin {n}"))).into());
     state
 }
 
@@ -151,6 +151,10 @@ fn pin_survives_an_outage_but_not_the_deletion_of_its_dataset() {
     // Connect to the same service again, with another key.
     state.connect(true);
     assert_eq!(pins(&state), [("cpu", false), ("market", false)]);
-    state.pins.clear();
+    let [one, other] = ["http://one", "http://other"].map(str::to_owned);
+    state.change_pins(Some(&one), Some(&other));
+    state.connect(true);
     assert_eq!(pins(&state), []);
+    state.change_pins(Some(&other), Some(&one));
+    assert_eq!(pins(&state), [("cpu", false), ("market", false)]);
 }
