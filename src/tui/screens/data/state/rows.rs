@@ -141,8 +141,8 @@ fn value_text(value: &Value) -> String {
     }
 }
 
-/// Inserts `row` into `rows`, which are sorted latest first and have distinct timestamps. Drops
-/// the oldest rows if there are more than `n_max`.
+/// Inserts `row` into `rows`, which are sorted latest first and have distinct timestamps, unless
+/// `n_max` rows are newer.
 pub(crate) fn put_newest(rows: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
     match rows.binary_search_by(|kept| row.timestamp.cmp(&kept.timestamp)) {
         Ok(idx) => {
@@ -180,19 +180,18 @@ impl OlderRows {
         probe
     }
 
-    /// If `query` searches before the span of an earlier query that found no rows, returns the
-    /// earlier query.
-    pub(crate) fn searched_before(&self, query: &RowsQuery) -> Option<RowsQuery> {
-        let Self::Probing(searched) = self else { return None };
-        (probe_query(searched).as_ref() == Some(query)).then_some(*searched)
-    }
-
-    /// Records the result of searching before the span of `searched`. If rows were found, returns
-    /// the query that reads them.
-    pub(crate) fn take_probe(&mut self, searched: &RowsQuery, rows: &Rows) -> Option<RowsQuery> {
-        let next = next_query(searched, rows);
-        *self = if next.is_some() { Self::Unknown } else { Self::Nothing };
-        next
+    /// Records the result of `query` if it searches before a span without rows. Returns `None`
+    /// for another query, otherwise the query that reads the rows that were found, if any.
+    pub(crate) fn take_probe(
+        &mut self,
+        query: &RowsQuery,
+        found: Option<&Rows>,
+    ) -> Option<Option<RowsQuery>> {
+        let Self::Probing(searched) = *self else { return None };
+        probe_query(&searched).filter(|probe| probe == query)?;
+        let next = found.map(|rows| next_query(&searched, rows));
+        *self = if next == Some(None) { Self::Nothing } else { Self::Unknown };
+        Some(next.flatten())
     }
 }
 
@@ -253,6 +252,8 @@ pub(crate) struct Table {
     pub(crate) older: OlderRows,
     /// Query for a page, if pending.
     pub(crate) asked: Option<RowsQuery>,
+    /// Rows of the stream that arrived while a page is pending. The page can lack them.
+    held: Vec<NamedRow>,
     /// Number of columns that are scrolled out on the left.
     pub(crate) n_hidden: usize,
     /// Failure of the last query. `None` if it succeeded.
@@ -276,15 +277,18 @@ impl Table {
 
     /// Adds rows of the stream, unless newer rows were dropped.
     pub(crate) fn add_live_rows(&mut self, rows: &[NamedRow]) {
-        if self.has_newer {
-            return;
+        self.held.extend_from_slice(rows);
+        if self.asked.is_none() {
+            self.add_held();
         }
-        for row in rows {
-            // A row that is older than all loaded rows is not added if rows between it and the loaded
-            // rows can be missing.
+    }
+
+    fn add_held(&mut self) {
+        for row in self.held.split_off(0).into_iter().filter(|_| !self.has_newer) {
+            // Rows can be missing between the loaded rows and an older one, unless all are loaded.
             let is_complete = self.older == OlderRows::Nothing;
-            let n_kept = if is_complete { ROWS_KEPT_MAX } else { self.rows.len() };
-            put_newest(&mut self.rows, row.clone(), n_kept);
+            let n_max = if is_complete { ROWS_KEPT_MAX } else { self.rows.len() };
+            put_newest(&mut self.rows, row, n_max);
         }
         self.drop_oldest();
     }
@@ -324,15 +328,15 @@ impl Table {
         now: Timestamp,
     ) -> Option<RowsQuery> {
         self.asked.take_if(|asked| *asked == query)?;
-        self.failure = None;
-        self.asked = match (result, self.older.searched_before(&query)) {
-            (Err(why), _) => {
-                self.failure = Some(why);
-                None
-            }
-            (Ok(page), Some(searched)) => self.older.take_probe(&searched, &page.rows),
-            (Ok(page), None) => self.add_rows(query, page.rows, now),
+        self.failure = result.as_ref().err().cloned();
+        let rows = result.map(|page| page.rows).ok();
+        self.asked = match (self.older.take_probe(&query, rows.as_ref()), rows) {
+            (Some(next), _) => next,
+            (None, rows) => rows.and_then(|rows| self.add_rows(query, rows, now)),
         };
+        if self.asked.is_none() {
+            self.add_held();
+        }
         self.asked
     }
 

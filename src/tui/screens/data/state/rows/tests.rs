@@ -126,11 +126,37 @@ fn newest_rows_are_dropped_when_scrolled_far_down_and_loaded_again_when_scrolled
 fn live_rows_are_inserted_first_and_corrections_replace_their_rows() {
     let (mut table, query) = opened();
     served(&mut table, query, &[1, 2, 3], at(4));
-    table.move_by(1, newest());
+    let query = table.move_by(1, newest());
+    served(&mut table, query, &[1, 2, 3], at(4));
     let mut corrected = row(2);
     corrected.values.insert("value".to_owned(), Value::Integer(99));
     table.add_live_rows(&[row(4), corrected]);
     assert_eq!(seconds(&table), [4, 3, 2, 1]);
     assert_eq!(table.rows[2].values["value"], Value::Integer(99));
     assert_eq!(table.selected_idx(), 2, "the selected row has the same timestamp at another index");
+}
+
+#[test]
+fn live_rows_during_a_request_are_added_after_its_page() {
+    let (mut table, query) = opened();
+    table.add_live_rows(&[row(4)]);
+    served(&mut table, query, &[1, 2, 3], at(4));
+    assert_eq!(seconds(&table), [4, 3, 2, 1]);
+    let rows: Vec<i64> = (-10_000..5).collect();
+    let query = table.move_by(3, newest());
+    let more: Vec<_> = (5..5 + ROWS_KEPT_MAX as i64).map(row).collect();
+    table.add_live_rows(&more);
+    served(&mut table, query, &rows, at(5));
+    let kept = seconds(&table);
+    assert!(kept.windows(2).all(|pair| pair[0] == pair[1] + 1), "no row is missing: {kept:?}");
+}
+
+#[test]
+fn first_row_of_an_empty_dataset_is_added() {
+    let (mut table, query) = opened();
+    served(&mut table, query, &[], at(4));
+    assert_eq!(table.older, OlderRows::Nothing);
+    table.add_live_rows(&[row(4)]);
+    table.add_live_rows(&[row(6), row(5)]);
+    assert_eq!(seconds(&table), [6, 5, 4]);
 }
