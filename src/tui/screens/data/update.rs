@@ -196,7 +196,10 @@ impl State {
         self.limited_until = None;
         match timer {
             Timer::Datasets => {
-                self.load_datasets();
+                // A long list can take longer than the interval.
+                if self.datasets.begin() {
+                    self.load_datasets();
+                }
                 self.effects.push(Effect::SetTimer(Timer::Datasets, self.datasets_every()));
             }
             Timer::Rows => {

@@ -98,6 +98,7 @@ impl State {
     /// Selects another dataset. `to` converts the index of the selected dataset to the index of the
     /// other dataset.
     pub(crate) fn select_by(&mut self, to: impl FnOnce(usize) -> usize, now: Timestamp) {
+        self.wanted = None;
         let list = self.list();
         let idx = list.iter().position(|dataset| Some(dataset.id) == self.selected).unwrap_or(0);
         let dataset = list.get(to(idx).min(list.len().saturating_sub(1))).map(|dataset| dataset.id);
@@ -110,6 +111,7 @@ impl State {
     /// filter, and charts the dataset as soon as it is listed.
     pub(crate) fn find_dataset(&mut self, dataset: DatasetId, now: Timestamp) {
         self.pane = Pane::List;
+        self.wanted = None;
         if Some(dataset) == self.selected && self.dataset().is_some() {
             return;
         }

@@ -516,6 +516,20 @@ fn dataset_that_does_not_match_the_search_is_opened_by_its_id() {
     assert!(asked.contains(&Effect::LoadDatasets(DatasetSearch::ALL)), "{asked:?}");
     found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
     assert_eq!(state.selected, Some(id(1)));
+    state.find_dataset(id(9), at(2));
+    state.act(Action::Down, at(3));
+    found(&mut state, &[dataset(2, "market"), dataset(9, "new")]);
+    assert_eq!(state.selected, Some(id(2)), "another dataset was selected meanwhile");
+}
+
+#[test]
+fn slow_list_of_datasets_is_not_requested_again_while_it_is_loading() {
+    let (mut state, _) = opened();
+    let due = |state: &mut State| effects_of(state, |state| state.on_timer(Timer::Datasets, at(9)));
+    assert!(due(&mut state).contains(&Effect::LoadDatasets(DatasetSearch::ALL)));
+    assert!(matches!(due(&mut state)[..], [Effect::SetTimer(Timer::Datasets, _)]));
+    found(&mut state, &[dataset(1, "cpu")]);
+    assert!(due(&mut state).contains(&Effect::LoadDatasets(DatasetSearch::ALL)));
 }
 
 #[test]
