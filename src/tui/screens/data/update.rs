@@ -471,18 +471,13 @@ impl State {
 }
 
 impl State {
-    /// Loads the latest rows for the table, if it is shown.
-    pub(crate) fn load_table(&mut self) {
+    /// Drops the rows of the table. Loads the latest rows, if the table is shown.
+    pub(crate) fn reload_table(&mut self) {
+        self.effects.extend(self.table.clear());
         if let Some(query) = self.newest_rows(PAGE_ROWS).filter(|_| self.is_table) {
             self.table.asked = Some(query);
             self.effects.push(Effect::LoadTable(query));
         }
-    }
-
-    /// Drops the rows of the table. Loads the latest rows, if the table is shown.
-    pub(crate) fn reload_table(&mut self) {
-        self.effects.extend(self.table.clear());
-        self.load_table();
     }
 
     /// Shows or hides the table of rows.
@@ -490,10 +485,8 @@ impl State {
         self.is_table = !self.is_table;
         if self.is_table {
             self.pane = Pane::Chart;
-            self.load_table();
-        } else {
-            self.effects.extend(self.table.clear());
         }
+        self.reload_table();
     }
 
     /// Moves the selection of the table by `n` rows. Loads a further page if needed.

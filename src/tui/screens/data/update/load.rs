@@ -127,7 +127,6 @@ impl State {
     pub(crate) fn select(&mut self, dataset: DatasetId, now: Timestamp) {
         let before = self.selected.replace(dataset);
         self.close_unneeded_streams(before);
-        self.crosshair = None;
         self.tape.clear();
         self.tape_top = None;
         self.n_list_scrolled = 0;
@@ -139,18 +138,23 @@ impl State {
         if !self.resolutions().contains(&self.zoom.resolution) {
             self.zoom.resolution = Resolution::Raw;
         }
-        self.chart = Chart::new(self.zoom.resolution);
         self.new_columns.clear();
-        self.rows = Resource::EMPTY;
         self.tags = Resource::EMPTY;
         self.effects.extend([Effect::LoadColumns { dataset }, Effect::LoadTags { dataset }]);
-        self.load_rows();
-        self.effects.extend(self.table.clear());
+        self.load_anew();
         self.live = LiveStream::default();
         if self.is_shown {
             self.open_stream();
         }
-        self.load_table();
+    }
+
+    /// Drops the rows of the chart and the table, and loads them.
+    fn load_anew(&mut self) {
+        self.chart = Chart::new(self.zoom.resolution);
+        self.rows = Resource::EMPTY;
+        self.crosshair = None;
+        self.load_rows();
+        self.reload_table();
     }
 
     /// Records the columns of a dataset. Loads its rows again if the charted column was guessed
@@ -176,11 +180,8 @@ impl State {
         if !is_unserved && (guess.is_none() || guess == self.shape()) {
             return;
         }
-        self.chart = Chart::new(self.zoom.resolution);
-        self.rows = Resource::EMPTY;
         self.sparklines.retain(|id, _| Some(*id) != self.selected);
-        self.load_rows();
-        self.reload_table();
+        self.load_anew();
     }
 
     /// Repeats failed requests when their wait is over.
@@ -323,10 +324,7 @@ impl State {
             self.chosen_columns.remove(&id);
         }
         self.forget_values(id);
-        self.chart = Chart::new(self.zoom.resolution);
-        self.rows = Resource::EMPTY;
-        self.crosshair = None;
-        self.load_rows();
+        self.load_anew();
     }
 
     /// Records the columns of a dataset. If they change the displayed column, its values are
