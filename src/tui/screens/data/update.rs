@@ -208,6 +208,7 @@ impl State {
                     self.load_datasets();
                 }
                 self.load_compared();
+                self.load_partial(now);
                 self.load_sparkline();
                 let wait = self.next_sparkline_wait(now);
                 self.effects.push(Effect::SetTimer(Timer::Rows, wait));

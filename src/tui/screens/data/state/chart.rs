@@ -33,8 +33,10 @@ pub(crate) struct Chart {
     resolution: Resolution,
     /// Buckets of the service.
     given: BTreeMap<Timestamp, Bucket>,
-    /// Latest rows, each as a candle.
+    /// Latest rows, each as a candle. The first candle can combine several rows of a bucket.
     rows: BTreeMap<Timestamp, Bucket>,
+    /// Time of the first live row. All later rows were received. `None` if there are no rows.
+    since: Option<Timestamp>,
     /// Candles merged from the service's buckets and the latest rows, oldest first.
     candles: Vec<Bucket>,
     /// Number of candles appended since the service's buckets were last added.
@@ -54,6 +56,7 @@ impl Chart {
             resolution,
             given: BTreeMap::new(),
             rows: BTreeMap::new(),
+            since: None,
             candles: Vec::new(),
             n_added: 0,
         }
@@ -95,6 +98,9 @@ impl Chart {
     pub(crate) fn change_resolution(&mut self, resolution: Resolution) {
         self.resolution = resolution;
         self.given.clear();
+        self.rows.retain(|_, row| row.count == 1);
+        let live = self.rows.range(self.since.unwrap_or_default()..);
+        self.since = live.map(|(time, _)| *time).next();
         self.rebuild();
     }
 
@@ -112,32 +118,37 @@ impl Chart {
             touched.insert(self.resolution.bucket_start(row.timestamp));
             self.rows.insert(row.timestamp, row);
         }
-        while self.rows.len() > ROWS_MAX {
-            let first = self.rows.pop_first();
-            self.given.extend(first.filter(|_| self.resolution == Resolution::Raw));
+        self.since = self.since.or_else(|| self.rows.keys().next().copied());
+        while self.rows.len() > ROWS_MAX
+            && let Some((time, row)) = self.rows.pop_first()
+        {
+            let start = |time| self.resolution.bucket_start(time);
+            if self.resolution == Resolution::Raw {
+                self.given.insert(time, row);
+            } else if let Some((next, later)) = self.rows.pop_first() {
+                let is_same = start(time) == start(next);
+                let whole = if is_same { fold(time, [row, later].into_iter()) } else { None };
+                self.rows.insert(if is_same { time } else { next }, whole.unwrap_or(later));
+            }
         }
         self.trim_given();
         self.put(touched);
     }
 
-    /// Records that live rows are missing. Further rows do not complete their buckets.
+    /// Records that live rows are missing. Further rows do not complete their buckets. The candles
+    /// remain until the service's are added.
     pub(crate) fn note_gap(&mut self) {
-        let rows = std::mem::take(&mut self.rows);
+        self.rows.clear();
+        self.since = None;
         if self.resolution == Resolution::Raw {
-            self.given.extend(rows);
+            self.given.clear();
         }
     }
 
-    /// Returns true if the live rows do not reach back to the start of the latest candle. Its service's
-    /// bucket must then be loaded again from time to time.
+    /// Returns true if only the service has all rows of the latest candle.
     pub(crate) fn is_partial(&self) -> bool {
-        self.candles.last().is_some_and(|latest| !self.is_whole(latest.timestamp))
-    }
-
-    /// Returns true if the live rows reach back to the start of the candle that starts at `start`.
-    fn is_whole(&self, start: Timestamp) -> bool {
-        let first = self.rows.first_key_value();
-        self.resolution == Resolution::Raw || first.is_some_and(|(first, _)| *first <= start)
+        let newest = self.candles.last().map(|candle| candle.timestamp);
+        self.resolution != Resolution::Raw && newest.is_some() && newest < self.since
     }
 
     fn trim_given(&mut self) {
@@ -155,14 +166,17 @@ impl Chart {
     /// Returns the candle that starts at `start`, merged from the service's bucket and the live
     /// rows.
     fn merged(&self, start: Timestamp) -> Option<Bucket> {
+        let is_whole = self.resolution == Resolution::Raw || self.since <= Some(start);
         let folded = match self.resolution.bucket() {
             None => self.rows.get(&start).copied(),
             Some(length) => {
-                fold(start, self.rows.range(start..start + length).map(|(_, row)| *row))
+                // Late rows can be older than the first live row. The service's bucket has them.
+                let live = self.rows.range(start..start + length).map(|(_, row)| *row);
+                fold(start, live.filter(|row| Some(row.timestamp) >= self.since))
             }
         };
         match (self.given.get(&start).copied(), folded) {
-            (Some(given), Some(folded)) if folded.count < given.count || !self.is_whole(start) => {
+            (Some(given), Some(folded)) if folded.count < given.count || !is_whole => {
                 Some(Bucket {
                     high: given.high.max(folded.high),
                     low: given.low.min(folded.low),

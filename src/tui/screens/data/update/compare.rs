@@ -47,9 +47,10 @@ impl State {
         self.remove_compared(|it| it.dataset.id == dataset && is_gone(why)).pop()
     }
 
-    /// Loads the rows of compared datasets again. Earlier rows remain until they are replaced.
+    /// Loads the rows of compared datasets again. Earlier candles remain until they are replaced.
     pub(crate) fn reload_compared(&mut self, is_reloaded: impl Fn(&Compared) -> bool) {
         for it in self.compared.iter_mut().filter(|it| is_reloaded(it)) {
+            it.chart.note_gap();
             (it.rows, it.loaded_from) = (Resource::EMPTY, None);
         }
         self.load_compared();

@@ -11,7 +11,7 @@ use model::timestamp::Timestamp;
 use crate::event::{DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, RowsQuery};
 use crate::screens::data::state::chart::{Chart, Shape, is_number};
 use crate::screens::data::state::live::{LiveStream, OTHERS_MAX, PIN_VALUES};
-use crate::screens::data::state::rows::{OlderRows, RecentValues, SPARK_VALUES};
+use crate::screens::data::state::rows::{self, OlderRows, RecentValues, SPARK_VALUES};
 use crate::screens::data::state::{Pane, State};
 use crate::screens::data::update::{
     BUCKETS, RAW_ROWS, ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX, TAPE_ROWS,
@@ -271,8 +271,9 @@ impl State {
             self.update_own_sparkline(&rows, now);
         }
         self.chart.add_service_candles(samples);
-        if self.tape.is_empty() {
-            self.tape = rows.into_iter().take(TAPE_ROWS).collect();
+        if query.end.is_none() || self.tape.is_empty() {
+            rows.into_iter().for_each(|row| rows::put_newest(&mut self.tape, row, TAPE_ROWS));
+            self.tape.truncate(TAPE_ROWS);
         }
     }
 

@@ -14,11 +14,8 @@ use crate::screens::data::state::live::{
     HELD_ROWS_MAX, HeldRows, LiveStream, PIN_VALUES, PINS_MAX, Pin, Range, Status, is_gone,
 };
 use crate::screens::data::state::{Pane, State, rows};
-use crate::screens::data::update::{BUCKETS_AGAIN, TAPE_ROWS};
+use crate::screens::data::update::{BUCKETS_AGAIN, ROWS_EVERY, TAPE_ROWS};
 use crate::state::resource::{Outcome, Resource};
-
-/// Interval at which the latest bucket is loaded again if it is made of fewer rows than it has.
-const PARTIAL_EVERY: Duration = Duration::from_secs(10);
 
 impl State {
     /// Opens the stream of the charted dataset.
@@ -102,13 +99,22 @@ impl State {
         let before = self.chart.nth_newest(0).map(|candle| candle.timestamp);
         self.chart.add_live_rows(samples);
         let newest = self.chart.nth_newest(0).map(|candle| candle.timestamp);
-        let is_old = self.rows.age(now) > Some(PARTIAL_EVERY) && self.chart.is_partial();
-        if is_old || (before.is_some() && newest > before) {
+        if before.is_some() && newest > before {
             self.load_again();
         }
         if has_new_column && let Some(dataset) = self.selected {
             self.columns.begin();
             self.effects.push(Effect::LoadColumns { dataset });
+        }
+    }
+
+    /// Loads the latest buckets again if rows of the latest one are not stored and it was not
+    /// loaded recently.
+    pub(crate) fn load_partial(&mut self, now: Timestamp) {
+        let is_old = self.rows.age(now).is_some_and(|age| age >= ROWS_EVERY);
+        let is_moving = self.is_shown && !self.live.is_paused() && self.rows.failure().is_none();
+        if is_old && is_moving && self.chart.is_partial() {
+            self.load_again();
         }
     }
 

@@ -81,16 +81,27 @@ fn rows_of_a_part_of_an_interval_do_not_replace_the_candle_of_the_service() {
 }
 
 #[test]
-fn candle_with_more_rows_than_are_stored_is_that_of_the_service() {
+fn late_row_does_not_change_the_close_of_an_earlier_candle() {
+    let mut chart = Chart::new(Resolution::FiveMinutes);
+    chart.add_service_candles([bucket(300, [1.0, 8.0, 1.0, 5.0], 3)]);
+    chart.add_live_rows([row(700, 4.0)]);
+    chart.add_live_rows([row(400, 2.0)]);
+    check(&chart, &[(300, [1.0, 8.0, 1.0, 5.0], 3), (600, [4.0; 4], 1)]);
+    assert!(chart.is_partial(), "rows before the first live row are unknown");
+    chart.add_live_rows([row(900, 4.0)]);
+    assert!(!chart.is_partial());
+}
+
+#[test]
+fn candle_with_more_rows_than_are_stored_remains_whole() {
     let n_rows = i64::try_from(ROWS_MAX).unwrap() + 500;
     let mut chart = Chart::new(Resolution::Hour);
     chart.add_live_rows([row(3_599, 1.0), row(3_600, 9.0)]);
-    assert!(!chart.is_partial());
+    chart.add_service_candles([bucket(3_600, [9.0; 4], 1)]);
     chart.add_live_rows((3_601..3_600 + n_rows).map(|second| row(second, 2.0)));
-    assert!(chart.is_partial() && chart.rows.len() <= ROWS_MAX);
-    chart.add_service_candles([bucket(3_600, [9.0, 9.0, 2.0, 2.0], 5)]);
-    let hour = chart.candles().last().unwrap();
-    assert_eq!((hour.open, hour.high), (9.0, 9.0));
+    let hour = chart.candles()[1];
+    assert_eq!((hour.open, hour.high, hour.count), (9.0, 9.0, 2_500));
+    assert!(chart.rows.len() <= ROWS_MAX);
 }
 
 #[test]
