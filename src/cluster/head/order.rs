@@ -135,8 +135,10 @@ fn work_order(parameters: Option<Vec<Parameter>>, config: ExecuteConfig) -> Work
         ..runtime
     });
     let mut parameters = parameters.unwrap_or_default();
-    parameters.retain(|parameter| !parameter.value.is_empty());
-    parameters.iter_mut().for_each(|parameter| parameter.name = None);
+    parameters.retain_mut(|parameter| {
+        parameter.name = None;
+        !parameter.value.is_empty()
+    });
     WorkOrder {
         parameters: Some(parameters),
         config: ExecuteConfig {
