@@ -12,7 +12,9 @@ mod signature;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use task::traces::Carrier;
 use wire::executions::Usage;
 use wire::functions::{AttributesBody, ClusterBody, ExecuteConfig, Outcome, Parameter};
@@ -49,6 +51,9 @@ pub const OFFER_PROTOCOL: &str = "/triptych/offer/1.0.0";
 /// Maximum length of the id of a function or request, in bytes. Valid ids have at most a quarter of
 /// this. Ids are logged, stored and sent back.
 const ID_BYTES_MAX: usize = 256;
+
+/// Maximum size of a message that is parsed again by [`read_lenient`], which needs much memory.
+const LENIENT_BYTES_MAX: usize = 64 * 1024;
 
 /// Code similar to an HTTP status, as text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -421,7 +426,9 @@ impl Message {
     /// # Errors
     /// Returns [`MessageError`] if the type is unknown, an id is too long, or the message is malformed.
     pub fn read(bytes: &[u8]) -> Result<Self, MessageError> {
-        let message: Self = serde_json::from_slice(bytes).map_err(MessageError::Malformed)?;
+        let is_short = bytes.len() <= LENIENT_BYTES_MAX;
+        let read = if is_short { read_lenient(bytes) } else { serde_json::from_slice(bytes) };
+        let message: Self = read.map_err(MessageError::Malformed)?;
         if message == Self::Unknown {
             return Err(MessageError::Unknown);
         }
@@ -465,6 +472,27 @@ impl WorkOrder {
 
     fn ids(&self) -> [&str; 2] {
         [&self.function_id, &self.request_id]
+    }
+}
+
+/// Parses JSON. As in Go, a field that is null counts as omitted, and the last value of a repeated field
+/// is used.
+pub(crate) fn read_lenient<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(bytes).or_else(|error| {
+        let lenient = serde_json::from_slice(bytes).ok().map(without_nulls);
+        lenient.and_then(|value| serde_json::from_value(value).ok()).ok_or(error)
+    })
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(fields.map(|(name, value)| (name, without_nulls(value))).collect())
+        }
+        // Null elements of a list remain, since only fields can be omitted.
+        Value::Array(values) => Value::Array(values.into_iter().map(without_nulls).collect()),
+        other => other,
     }
 }
 

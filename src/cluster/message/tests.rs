@@ -17,9 +17,17 @@ const KINDS: [&str; 8] = [
 ];
 
 #[track_caller]
-fn check(message: &Message, literal: &serde_json::Value) {
+fn check(message: &Message, literal: &Value) {
     assert_eq!(&serde_json::to_value(message).unwrap(), literal);
     assert_eq!(&Message::read(literal.to_string().as_bytes()).unwrap(), message);
+}
+
+#[test]
+fn null_and_repeated_fields_of_a_message_are_read_as_in_go() {
+    let sent =
+        r#"{"type":"MsgWorkOrder","config":null,"timestamp":null,"method":"a","method":"b"}"#;
+    let want = WorkOrder { method: "b".into(), ..WorkOrder::default() };
+    assert_eq!(Message::read(sent.as_bytes()).unwrap(), Message::WorkOrder(want));
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
@@ -14,6 +13,7 @@ use web::extract::{self, BodyError, media_type};
 
 use super::BODY_BYTES_MAX;
 use super::error::RestError;
+use crate::message::read_lenient;
 
 /// Time for a body to arrive: enough for 3 MiB at 2 Mbit/s.
 pub(super) const BODY_WITHIN: Duration = Duration::from_secs(15);
@@ -60,31 +60,14 @@ fn n_kib(headers: &HeaderMap) -> u32 {
     u32::try_from(length.min(BODY_BYTES_MAX).div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
-/// Parses a request. As in existing heads, a field that is null counts as omitted.
+/// Parses a request, which must be a JSON object.
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RestError> {
     // Serde would accept a list and assign its elements to the fields in order. Its errors name a type of
     // this program.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(BodyError::json("expected a JSON object".to_owned()).into());
     }
-    serde_json::from_slice(bytes).or_else(|error| {
-        let lenient = serde_json::from_slice(bytes).ok().map(without_nulls);
-        lenient
-            .and_then(|value| serde_json::from_value(value).ok())
-            .ok_or_else(|| BodyError::json(error).into())
-    })
-}
-
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(fields.map(|(name, value)| (name, without_nulls(value))).collect())
-        }
-        // Null elements of a list remain, since only fields can be omitted.
-        Value::Array(values) => Value::Array(values.into_iter().map(without_nulls).collect()),
-        other => other,
-    }
+    read_lenient(bytes).map_err(|error| BodyError::json(error).into())
 }
 
 #[cfg(test)]
