@@ -6,7 +6,7 @@ use model::node::PeerId;
 use model::parse::ParseError;
 use task::causes::chain;
 use task::file::is_no_space;
-use tracing::warn;
+use tracing::info;
 
 use super::executor::ExecutorError;
 use super::external::ExternalError;
@@ -56,7 +56,7 @@ impl WorkRefusal {
     /// Returns the response to a refused order.
     pub(super) fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
         let (request, reason) = (&order.request_id, self.public_text());
-        warn!(request, peer = %head, reason = chain(self), "refused a work order");
+        info!(request, peer = %head, reason = chain(self), "refused a work order");
         WorkOrderResponse {
             request_id: request.clone(),
             code: self.code(),
