@@ -165,7 +165,8 @@ impl Mirror {
             .await;
         drop(alive);
         if self.options.is_live {
-            self.reporter.note("all copies are up to date; new rows follow");
+            let copies = if failed.lock().is_empty() { "all" } else { "the other" };
+            self.reporter.note(&format!("{copies} copies are up to date; new rows follow"));
             // Waits for all copies to end. The copies send no message, but each copy holds a sender, so
             // the channel is closed when the last copy ends.
             while all_ended.recv().await.is_some() {}
