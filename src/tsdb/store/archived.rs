@@ -2,7 +2,7 @@
 //! depends on.
 //!
 //! [`crate::archive`] writes and reads the Parquet files, independent of the engine. An engine records
-//! each file, and removes its rows from the tables in the transaction that puts the file into effect.
+//! each file, and removes its rows from the tables once the file is in effect.
 //! While a file is being replaced, its month has two records: the file in effect and the announced file.
 //! Merged with the stored rows, both files have the same rows, so readers can use either.
 

@@ -150,7 +150,11 @@ impl PostgresStore {
             runtime: Some(runtime),
         };
         store.era = if is_read_only {
-            store.wait(store.connections.write(|c| async { SCHEMA.check(c).await }.boxed()))?
+            store.wait(
+                store
+                    .connections
+                    .read(Snapshot::Statement, |c| async { SCHEMA.check(c).await }.boxed()),
+            )?
         } else {
             store.wait(store.connections.open_tables(SCHEMA))?
         };
@@ -511,7 +515,7 @@ impl Store for PostgresStore {
             let Some(last) = n_rows.checked_sub(1).and_then(|idx| rows.timestamp(idx)) else {
                 break;
             };
-            if visit(RowBatch::of_rows(rows))?.is_break() || n_rows < limit {
+            if visit(RowBatch::of_rows(rows))?.is_break() || n_rows < limit || last >= span.last {
                 break;
             }
             span.first = just_after(last);

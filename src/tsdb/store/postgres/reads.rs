@@ -58,6 +58,7 @@ fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
         _ => ("buckets", bucket, "''", "false"),
     };
     let series = match resolution {
+        // Rows have no resolution. Both statements have the same parameters.
         Resolution::Raw => "AND $6::integer IS NOT NULL",
         _ => "AND r.resolution = $6",
     };

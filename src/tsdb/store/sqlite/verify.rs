@@ -158,7 +158,9 @@ impl Verifier<'_> {
     fn buckets(&mut self, rebuild: BucketRebuild<'_>, kept_from: Option<Timestamp>) -> Result<()> {
         let dataset = rebuild.dataset;
         let mut from = Timestamp::MIN;
-        while let Some(next) = self.next(dataset, from)? {
+        while from < Timestamp::MAX
+            && let Some(next) = self.next(dataset, from)?
+        {
             let first = Resolution::Day.bucket_start(next);
             let end = first + WINDOW;
             let window = Span { first, last: end - Duration::from_micros(1) };
