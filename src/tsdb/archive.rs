@@ -13,11 +13,12 @@
 //! day if there are few of them. If a file on S3 is replaced while it is read, a client that compares
 //! `ETag`s returns an error, and the read must be repeated.
 //!
-//! **This service** announces a file in the store before it writes the file. Later, one transaction puts
-//! the file into effect, and the archived rows are removed from the store: by SQLite in the same
+//! **This service** announces a file in the store before it writes the file. Later, one transaction
+//! puts the file into effect, and the archived rows are removed from the store: by SQLite in the same
 //! transaction, by PostgreSQL in steps after it. Until this transaction, it does not matter whether a
-//! reader finds the old or the new file: merged with the stored rows, either file gives the same rows. Every byte that is read is checked against the record in the store, so that a
-//! lost, truncated or foreign file causes an error and never wrong rows.
+//! reader finds the old or the new file: merged with the stored rows, either file gives the same
+//! rows. Every byte that is read is checked against the record in the store, so that a lost,
+//! truncated or foreign file causes an error and never wrong rows.
 //!
 //! **One writer.** A lease in the store names the process that archives. The transactions that announce
 //! a file and put it into effect check the lease. A process that was paused and has lost the lease
