@@ -102,7 +102,3 @@ impl Download {
         chunk.transpose().map_err(|source| self.transport.broken(source, SILENCE_MAX))
     }
 }
-
-fn silent(transport: &Transport, within: Duration) -> ClientError {
-    ClientError::TimedOut { address: transport.address().to_owned(), within }
-}
