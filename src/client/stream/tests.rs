@@ -140,7 +140,7 @@ async fn heartbeat_after_rows_is_delivered() {
 
 #[tokio::test]
 async fn event_beyond_the_maximum_length_is_rejected() {
-    let chunk = bytes::Bytes::from(vec![b'x'; 64 * 1024]);
+    let chunk = Bytes::from(vec![b'x'; 64 * 1024]);
     let mut watch = watch(move |_| {
         let chunks = futures::stream::repeat(chunk.clone()).map(Ok::<_, Infallible>);
         axum::body::Body::from_stream(chunks).into_response()
