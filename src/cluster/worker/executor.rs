@@ -251,7 +251,7 @@ impl Executor {
             },
             _ => None,
         };
-        let function_dir = dir.as_ref().map(|dir| dir.path().to_owned());
+        let function_dir = dir.as_ref().map(|dir| dir.path.clone());
         let finished = match &self.host {
             Host::Here { runtime, workspace, n_runs, .. } => {
                 let Some(program) = self.program(function.id, call.method.clone()).await? else {

@@ -113,14 +113,8 @@ type Writing = tokio::sync::Mutex<()>;
 /// A directory that is kept while this is held.
 #[derive(Debug)]
 pub(super) struct FunctionDir {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     _in_use: Arc<Writing>,
-}
-
-impl FunctionDir {
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 impl FunctionDirs {
@@ -240,7 +234,7 @@ mod function_dir_tests {
             let Upload { car, .. } = Functions::pack_path(&path).await.unwrap();
             let id = functions.add_car(NameHints::default(), car).await.unwrap().id;
             let in_use = dirs.get(&functions, id).await.unwrap().unwrap();
-            written.push(in_use.path().to_owned());
+            written.push(in_use.path.clone());
             held = (name == "two").then_some(in_use).or(held);
             functions.remove(id).await.unwrap();
         }
@@ -273,7 +267,7 @@ mod function_dir_tests {
             }
             drop(first);
             let second = dirs.get(&functions, id).await.unwrap().unwrap();
-            assert_eq!(fs::read_dir(second.path()).unwrap().count(), 501);
+            assert_eq!(fs::read_dir(&second.path).unwrap().count(), 501);
         }
     }
 }
