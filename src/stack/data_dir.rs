@@ -50,7 +50,30 @@ impl DataDir {
     /// # Errors
     /// If the default directory is unknown, or the directory cannot be created.
     pub fn of_services(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        Self::create(services_folder(data_dir)?)
+        Self::create(Self::locate(data_dir)?.folder)
+    }
+
+    /// Returns the same directory as [`Self::of_services`], which might not exist. Creates nothing.
+    ///
+    /// # Errors
+    /// If the default directory is unknown.
+    pub fn locate(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
+        let folder = match data_dir {
+            Some(folder) => folder,
+            None => project_dirs()?.data_local_dir().join("services"),
+        };
+        Ok(Self { folder })
+    }
+
+    /// Returns the default directories that contain a dataset store: of services that are started by
+    /// hand, and of local stacks. Creates nothing.
+    ///
+    /// # Errors
+    /// If the default directory is unknown.
+    pub fn with_datasets() -> anyhow::Result<Vec<Self>> {
+        let stacks = stack_folders(None).into_iter().map(|folder| Self { folder });
+        let all = [Self::locate(None)?].into_iter().chain(stacks);
+        Ok(all.filter(|data_dir| data_dir.datasets().exists()).collect())
     }
 
     /// Opens the same directory as [`Self::of_services`] if it already contains accounts. Creates
@@ -59,7 +82,7 @@ impl DataDir {
     /// # Errors
     /// If the directory contains no accounts.
     pub fn with_accounts(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        let data_dir = Self { folder: services_folder(data_dir)? };
+        let data_dir = Self::locate(data_dir)?;
         let path = data_dir.accounts();
         let is_present =
             path.try_exists().with_context(|| format!("cannot read {}", path.display()));
@@ -155,18 +178,6 @@ fn folders_of_stacks(base: &Path) -> impl Iterator<Item = PathBuf> {
 pub(crate) fn numbered(name: &str) -> impl Iterator<Item = String> {
     let others = (2..u32::MAX).map(move |number| format!("{name}-{number}"));
     std::iter::once(name.to_owned()).chain(others)
-}
-
-/// Returns `data_dir`. If it is `None`, returns the default directory for services that are
-/// started by hand, which might not exist.
-///
-/// # Errors
-/// If the default directory is unknown.
-pub fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    match data_dir {
-        Some(folder) => Ok(folder),
-        None => Ok(project_dirs()?.data_local_dir().join("services")),
-    }
 }
 
 /// Locks `folder` until the returned lock is dropped. Returns `None` if another process holds the

@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use db::postgres::DatabaseUrl;
 use model::count::{counted, counted_short};
 use model::escape::escape_line;
 use serde_json::json;
 use stack::data_dir::DataDir;
-use stack::running::running_folder;
 use tokio::task::spawn_blocking;
 use transfer::event::Reporter as _;
 use tsdb::admin;
@@ -24,7 +23,8 @@ use crate::cli::output::{print, print_body, tell};
 /// Flags that name a store.
 #[derive(Debug, Clone, Args)]
 pub(super) struct StoreFlags {
-    /// The services' data directory [default: the platform's data directory]
+    /// Data directory of the services or of a local stack [default: the platform's directory with a
+    /// store, if only one of them has a store]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// File of the store, instead of the one in the data directory
@@ -49,26 +49,27 @@ pub(crate) struct VerifyCommand {
 }
 
 impl StoreFlags {
-    /// Returns the path of the store's file.
-    ///
-    /// # Errors
-    /// If the data directory is unknown or cannot be created.
-    pub(super) fn path(self) -> anyhow::Result<PathBuf> {
-        match self.file {
-            Some(file) => Ok(file),
-            None => Ok(DataDir::of_services(self.data_dir)?.datasets()),
+    /// Returns the path of the store's file. If no flag names a store, this is the only store in the
+    /// default directories. A running local stack makes no difference: a backup, which can be made while
+    /// it runs, must be restored to the same store, which cannot.
+    fn path(self) -> anyhow::Result<PathBuf> {
+        if let Some(file) = self.file {
+            return Ok(file);
         }
-    }
-
-    /// Returns the path of a store to read. If no flag names a store, this is the store of the running
-    /// local stack, as other commands use the services of that stack by default.
-    ///
-    /// # Errors
-    /// As [`Self::path`].
-    pub(super) fn path_to_read(self) -> anyhow::Result<PathBuf> {
-        let is_named = self.file.is_some() || self.data_dir.is_some();
-        let stack = if is_named { None } else { running_folder() };
-        Self { data_dir: self.data_dir.or(stack), ..self }.path()
+        if self.data_dir.is_none()
+            && let found = DataDir::with_datasets()?
+            && let [one, others @ ..] = found.as_slice()
+        {
+            let shown = |it: &DataDir| it.folder().display().to_string();
+            let all: Vec<_> = found.iter().map(shown).collect();
+            let all = all.join(", ");
+            ensure!(
+                others.is_empty(),
+                "several directories have a store: {all}\nhint: pass --data-dir"
+            );
+            return Ok(one.datasets());
+        }
+        Ok(DataDir::locate(self.data_dir)?.datasets())
     }
 }
 
@@ -80,7 +81,7 @@ pub(super) async fn verify(command: VerifyCommand) -> anyhow::Result<()> {
     let VerifyCommand { json, archive, database, store } = command;
     let place = match database {
         Some(url) => StorePlace::Database(url),
-        None => StorePlace::Path(store.path_to_read()?),
+        None => StorePlace::Path(store.path()?),
     };
     let shown = place.to_string();
     let mut progress = ProgressReporter::single().begin(format!("verifying {shown}"), 0);
@@ -163,7 +164,7 @@ pub(crate) struct BackupCommand {
 /// # Errors
 /// If the target exists or cannot be written completely.
 pub(super) async fn backup(command: BackupCommand) -> anyhow::Result<()> {
-    let (path, to) = (command.store.path_to_read()?, command.to);
+    let (path, to) = (command.store.path()?, command.to);
     let copied = format!("copied {} to {}", path.display(), to.display());
     let n_bytes = spawn_blocking(move || admin::backup(&path, &to)).await?;
     tell(&format!("{copied}: {} bytes", n_bytes.context("cannot back up the store")?));

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use accounts::Accounts;
 use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
-use stack::data_dir::{DataDir, services_folder};
+use stack::data_dir::DataDir;
 use task::causes::chain;
 use task::clock::Clock;
 use task::file::permissions;
@@ -33,18 +33,19 @@ const OTHER_DIRECTORY: &str = "name another directory with --data-dir";
 /// Checks the directory `data_dir`, or the platform's data directory, as services on this machine would
 /// use it.
 pub(super) async fn check(data_dir: Option<PathBuf>) -> Vec<Finding> {
-    let folder = match services_folder(data_dir) {
-        Ok(folder) => folder,
+    let data_dir = match DataDir::locate(data_dir) {
+        Ok(data_dir) => data_dir,
         Err(error) => {
             let next = "set HOME, or pass --data-dir";
             return vec![Finding::failed("data directory", &*error, next)];
         }
     };
+    let folder = data_dir.folder();
     let what = format!("data directory {}", folder.display());
-    let metadata = match fs::metadata(&folder) {
+    let metadata = match fs::metadata(folder) {
         Ok(metadata) if metadata.is_dir() => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return vec![check_missing(what, &folder)];
+            return vec![check_missing(what, folder)];
         }
         Ok(_) => return vec![Finding::wrong(what, "is not a directory", OTHER_DIRECTORY)],
         Err(error) => return vec![Finding::failed(what, &error, OTHER_DIRECTORY)],
@@ -62,14 +63,12 @@ pub(super) async fn check(data_dir: Option<PathBuf>) -> Vec<Finding> {
             next,
         )];
     }
-    if is_read_only(&folder) {
+    if is_read_only(folder) {
         let next = "find the reason in the system's log, then remount it: mount -o remount,rw";
         return vec![Finding::wrong(what, "its file system is read-only", next)];
     }
-    let mut findings = vec![check_folder(what, &folder, &metadata)];
-    if let Ok(data_dir) = DataDir::of_services(Some(folder)) {
-        findings.extend(check_files(&data_dir).await);
-    }
+    let mut findings = vec![check_folder(what, folder, &metadata)];
+    findings.extend(check_files(&data_dir).await);
     findings
 }
 

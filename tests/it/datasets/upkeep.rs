@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{create, insert, minute_row, timestamp};
+use crate::support::command::Home;
 use crate::support::datasets::Service;
 use crate::support::http::Http;
 
@@ -40,6 +41,32 @@ async fn backup_of_a_running_service_can_be_restored() {
     assert!(output.code == 0 && output.err.contains("1 dataset, 2000 rows"), "{output:?}");
     service.start_again();
     assert_eq!(service.rows("kept").await, before);
+}
+
+/// The local stack that runs during a backup is stopped during a restore.
+#[test]
+fn backup_and_restore_use_the_same_store() {
+    let home = Home::new();
+    let stack = home.path(".local/share/triptych/stack");
+    let running =
+        home.start(&["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &stack]);
+    running.wait_log_field("dataset service listening", "address");
+    running.kill();
+    let copy = home.path("copy.db");
+    home.run_ok(&["datasets", "backup", &copy]);
+    let why = home.run_err(&["datasets", "restore", &copy]);
+    assert!(why.contains("share/triptych/stack/datasets.db was not confirmed"), "{why}");
+    home.run_ok(&["datasets", "restore", &copy, "--yes"]);
+    let services = home.path(".local/share/triptych/services");
+    assert!(!fs::exists(&services).unwrap());
+    home.run_ok(&["datasets", "restore", &copy, "--data-dir", &services]);
+    for command in [&["restore", &copy, "--yes"][..], &["backup", "other.db"], &["verify"]] {
+        let why = home.run_err(&[&["datasets"], command].concat());
+        assert!(
+            why.contains("triptych/services, ") && why.contains("hint: pass --data-dir"),
+            "{why}"
+        );
+    }
 }
 
 /// After a restore, entity tags that a reader received before are invalid.
