@@ -208,7 +208,7 @@ impl KeysFile {
         let services = if let Some(url) = &self.database {
             format!("the key is for services with `--store` {url}")
         } else {
-            let data_dir = DataDir::of_services(self.data_dir.clone())?;
+            let data_dir = DataDir::locate(self.data_dir.clone())?;
             let of_stack = running_folder().and_then(|folder| folder.canonicalize().ok());
             if of_stack.is_some() && data_dir.folder().canonicalize().ok() == of_stack {
                 return Ok("the key is for the running local stack".to_owned());
@@ -291,7 +291,7 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
         }
         KeysCommand::Account(command) => account::run(command).await,
         KeysCommand::SignUp { sign_up, file } => {
-            show_or_set_sign_up(&file.open_or_create().await?, sign_up).await
+            show_or_set_sign_up(&file.open().await?, sign_up).await
         }
         KeysCommand::Copy(flags) => {
             copy_tables::run(flags, Accounts::copied_tables(), DataDir::accounts).await

@@ -51,6 +51,17 @@ impl Place {
     }
 }
 
+/// A misspelled directory must not be created, and a database in the environment must not be used for it.
+#[test]
+fn accounts_are_those_in_the_directory_on_the_command_line() {
+    let home = Home::new().with("TRIPTYCH_STORE", "postgres://nobody@127.0.0.1:1/none");
+    let (folder, other) = (home.path("services"), home.path("other"));
+    home.run_ok(&["keys", "create", "mine", "--data-dir", &folder]);
+    assert!(home.run_ok(&["keys", "list", "--data-dir", &folder]).contains("mine"));
+    let why = home.run_err(&["keys", "sign-up", "closed", "--data-dir", &other]);
+    assert!(why.contains("does not exist") && !std::fs::exists(&other).unwrap(), "{why}");
+}
+
 /// Waits until requests with a key get status `want`.
 async fn wait_status(http: &Http, want: StatusCode) {
     let look = || async {
