@@ -6,9 +6,7 @@ program=$(realpath "${1:?give the path of the triptych program}")
 folder=${2:?give the folder to write to}
 rm -rf "$folder"
 mkdir -p "$folder/completions"
-"$program" man --output "$folder/man1"
-mkdir "$folder/man7"
-mv "$folder/man1"/*.7 "$folder/man7/"
+"$program" man --output "$folder"
 "$program" completions bash >"$folder/completions/triptych"
 "$program" completions zsh >"$folder/completions/_triptych"
 "$program" completions fish >"$folder/completions/triptych.fish"

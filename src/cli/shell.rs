@@ -17,6 +17,10 @@ const PROGRAMS: [&str; 2] = ["triptych", "tui"];
 /// Date of the last substantial change of the manual. By convention, each page contains a date.
 const MANUAL_DATE: &str = "2026-11-23";
 
+/// End of the completion script for zsh, which completes if zsh loaded the script for that.
+const ZSH_FIRST: &str = "if [ \"$funcstack[1]\" = \"_triptych\" ]; then\n    \
+    _clap_dynamic_completer_triptych \"$@\"\nfi\n";
+
 /// Guide in the manual, in addition to the pages of commands.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Guide {
@@ -67,11 +71,15 @@ pub(super) fn completions(shell: Shell) -> anyhow::Result<()> {
             .write_registration(completion::VARIABLE, program, program, program, &mut script)
             .context("cannot write the completions")?;
     }
+    if shell == Shell::Zsh {
+        // Zsh loads the script as a function at the first completion, which it must also answer.
+        script.extend(ZSH_FIRST.as_bytes());
+    }
     write(&script)
 }
 
 /// Prints the manual pages of `command` and its subcommands. If `folder` is given, instead writes each
-/// page, and the guide, to a file in it.
+/// page, and the guide, to a file in the directory of its section in `folder`.
 ///
 /// # Errors
 /// If a page cannot be written.
@@ -84,8 +92,10 @@ pub(super) fn manual(command: Command, folder: Option<&Path>) -> anyhow::Result<
     let Some(folder) = folder else {
         return write(pages.iter().map(|page| page.text.as_str()).collect::<String>().as_bytes());
     };
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for page in pages.into_iter().chain([Guide::Operate.page()]) {
+        let folder = folder.join(format!("man{}", page.section));
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         let path = folder.join(format!("{}.{}", page.name, page.section));
         fs::write(&path, page.text).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -101,9 +111,11 @@ struct Page {
 
 fn render(command: &Command, pages: &mut Vec<Page>) -> io::Result<()> {
     let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone()).date(MANUAL_DATE).render(&mut text)?;
+    let source = concat!("triptych ", env!("CARGO_PKG_VERSION"));
+    let page = clap_mangen::Man::new(command.clone()).date(MANUAL_DATE).source(source);
+    page.render(&mut text)?;
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
-    let text = remove_extra_breaks(&String::from_utf8_lossy(&text));
+    let text = with_own_breaks(&String::from_utf8_lossy(&text));
     pages.push(Page { name, section: 1, text });
     for subcommand in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         render(subcommand, pages)?;
@@ -111,17 +123,21 @@ fn render(command: &Command, pages: &mut Vec<Page>) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes requests for line breaks next to vertical space, since checkers of manual pages complain
-/// about them.
-fn remove_extra_breaks(page: &str) -> String {
+/// Keeps the line breaks of indented lines, which are examples. Removes requests for line breaks next to
+/// vertical space, since checkers of manual pages complain about them.
+fn with_own_breaks(page: &str) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let is_space =
         |line: Option<&&str>| line.is_some_and(|line| line.is_empty() || line.starts_with(".sp"));
-    let mut text = String::new();
+    let (mut text, mut is_filled) = (String::new(), true);
     for (idx, line) in lines.iter().enumerate() {
         let before = idx.checked_sub(1).and_then(|idx| lines.get(idx));
         if *line == ".br" && (is_space(before) || is_space(lines.get(idx + 1))) {
             continue;
+        }
+        if line.starts_with(' ') == is_filled {
+            text.push_str(if is_filled { ".nf\n" } else { ".fi\n" });
+            is_filled = !is_filled;
         }
         text.push_str(line);
         text.push('\n');
@@ -135,15 +151,26 @@ mod tests {
 
     #[test]
     fn man_page_has_no_line_break_next_to_an_empty_line() {
-        assert_eq!(remove_extra_breaks("a\n.br\n\n.br\nb\n.br\nc\n"), "a\n\nb\n.br\nc\n");
+        assert_eq!(with_own_breaks("a\n.br\n\n.br\nb\n.br\nc\n"), "a\n\nb\n.br\nc\n");
+    }
+
+    #[test]
+    fn examples_in_a_man_page_keep_their_line_breaks() {
+        let page = "Examples:\n  a = 1   # one\n  b\n\ntext\n.SH X\n";
+        let want = "Examples:\n.nf\n  a = 1   # one\n  b\n.fi\n\ntext\n.SH X\n";
+        assert_eq!(with_own_breaks(page), want);
     }
 
     #[test]
     fn manual_has_a_page_for_each_subcommand() {
-        let command = Command::new("a").subcommand(Command::new("b").about("does it"));
+        let argument = clap::Arg::new("c").long("c").env("A_C").help("sets it");
+        let command =
+            Command::new("a").subcommand(Command::new("b").about("does it").arg(argument));
         let mut pages = Vec::new();
         render(&command, &mut pages).unwrap();
         assert_eq!(pages.len(), 2);
-        assert!(pages[1].text.contains("does it") && pages[1].text.contains(MANUAL_DATE));
+        for part in ["does it", MANUAL_DATE, "A_C", "triptych 0."] {
+            assert!(pages[1].text.contains(part), "{}", pages[1].text);
+        }
     }
 }

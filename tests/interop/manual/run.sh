@@ -9,5 +9,5 @@ debian_packages mandoc
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$program" man --output "$folder"
-mandoc -Tlint -W warning "$folder"/*.[17]
-echo "manual: mandoc accepts $(ls "$folder" | wc -l) pages"
+mandoc -Tlint -W warning "$folder"/man*/*
+echo "manual: mandoc accepts $(ls "$folder"/man* | wc -l) pages"
