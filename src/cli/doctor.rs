@@ -30,6 +30,7 @@ use crate::cli::log::Collector;
 use crate::cli::output;
 use crate::cli::services::KeyFlag;
 use crate::cli::stop::OTLP_VARIABLE;
+use crate::cli::tui;
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\
@@ -126,6 +127,9 @@ impl Finding {
 pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     let DoctorCommand { data_dir, listen, store, archive, accounts, otlp, json, .. } = command;
     let mut findings = services::check(command.addresses, command.key).await;
+    if let Err(error) = tui::check_settings() {
+        findings.push(Finding::failed("settings of the screen", &*error, "correct the file"));
+    }
     let stack_folder = running_folder().filter(|_| data_dir.is_none());
     findings.extend(state::check(data_dir).await);
     if stack_folder.is_some() {

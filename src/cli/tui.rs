@@ -115,6 +115,14 @@ impl ScreenSettings {
     }
 }
 
+/// Checks the files that configure the screen.
+///
+/// # Errors
+/// If a setting is invalid.
+pub(super) fn check_settings() -> anyhow::Result<()> {
+    ScreenSettings::read(None)?.theme_faults.pop().map_or(Ok(()), |fault| bail!("{fault}"))
+}
+
 /// Returns the theme called `name`. Errors name `place`, the flag or the line of a file with that name.
 ///
 /// # Errors

@@ -30,6 +30,13 @@ fn doctor_finds_no_problem_without_configuration() {
 }
 
 #[test]
+fn doctor_reports_invalid_settings_of_the_screen() {
+    let home = Home::new();
+    home.write(".config/triptych/keymap.toml", b"bogus = 1\n");
+    check(&home.run(&["doctor"]), 1, "wrong", &["settings of the screen", "keymap.toml:1"]);
+}
+
+#[test]
 fn doctor_reports_unreachable_services_with_a_hint() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_API_KEY", up.text("api_key"));
