@@ -37,16 +37,16 @@
 //! | [`tsdb`] | stored rows: chunks and their codec, buckets, the catalog | `db`, `formats` |
 //! | [`web`] | HTTP servers: limits, keys, errors | `wire`, `task` |
 //! | [`accounts`] | users, API keys, the gate of the services, the portal | `web` |
-//! | [`runtime`] | execution of WebAssembly functions | none |
+//! | [`runtime`] | execution of WebAssembly functions | `task` |
 //! | [`content`] | functions by content ID: blocks, archives, gateways | `wire`, `task` |
 //! | [`cluster`] | document 1: nodes, head, worker | `runtime`, `content`, `web` |
 //! | [`datasets`] | document 2: catalog, queries, streams, sources | `tsdb`, `formats`, `accounts` |
-//! | [`inference`] | document 3: synthesis, epochs, bundles | `accounts`, `web` |
+//! | [`inference`] | document 3: synthesis, epochs, bundles | `accounts`, `db`, `formats`, `web` |
 //! | [`client`] | clients of all three services | `wire`, `task` |
 //! | [`transfer`] | import, mirror, history for backtests | `client`, `formats` |
 //! | [`alerts`] | rules on values, epochs, executions and services; notifications | `client` |
 //! | [`stack`] | the local stack: processes, supervision, data directories | `client` |
-//! | [`tui`] | the screen | `client`, `stack`, `transfer` |
+//! | [`tui`] | the screen | `alerts`, `client`, `stack`, `transfer` |
 //! | [`cli`] | the command line, which connects the crates | all |
 //!
 //! # Invariants

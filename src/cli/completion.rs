@@ -56,6 +56,7 @@ fn with_values(argument: Arg) -> Arg {
         ("format", _) => listed(&["csv", "ndjson", "json", "parquet", "arrow"]),
         ("profile", _) => ArgValueCandidates::new(profiles),
         (_, "RESOLUTION") => listed(&["raw", "5m", "15m", "1h", "4h", "1d"]),
+        ("fill", _) => listed(&["null", "previous", "linear"]),
         (_, "LEVEL") => listed(&["error", "warn", "info", "debug", "trace"]),
         (_, "open|closed") => listed(&["open", "closed"]),
         (_, "DATASET") => ArgValueCandidates::new(datasets),

@@ -165,7 +165,7 @@ pub(crate) fn addresses(is_behind_proxy: bool) -> AddressSource {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PortalFlags {
     /// Let anyone sign up, open or closed [default: the setting of `triptych keys sign-up`, else
-    /// open]
+    /// open, or closed once `inference serve` was started on the same accounts]
     #[arg(long, value_name = "open|closed", help_heading = "Accounts")]
     sign_up: Option<SignUp>,
 }

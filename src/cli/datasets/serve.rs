@@ -58,17 +58,22 @@ pub(crate) struct ServeCommand {
 
 /// Storage of old rows, and the age at which they move there.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Archive")]
 struct ArchiveFlags {
     /// Store old rows as Parquet files: `s3://bucket/prefix?region=…`, with
     /// `endpoint=http://host:port` for a server other than Amazon's, or `file:///path`. Credentials
     /// come from `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or from the machine's role. All
     /// services on a database need the same archive
-    #[arg(long, env = "TRIPTYCH_ARCHIVE", hide_env_values = true, value_name = "URL")]
+    #[arg(
+        long,
+        env = "TRIPTYCH_ARCHIVE",
+        hide_env_values = true,
+        value_name = "URL",
+        help_heading = "Archive"
+    )]
     archive: Option<ArchiveUrl>,
     /// Age at which a month is archived, in days after its end, such as `90d`
     #[arg(long, default_value = "90d", value_name = "DAYS", requires = "archive",
-        value_parser = parse_days)]
+        value_parser = parse_days, help_heading = "Archive")]
     archive_after: Duration,
 }
 
