@@ -41,19 +41,10 @@ impl Runner {
             Effect::Prepare(preparation) => self.call("preparation", async move {
                 Event::Prepared(preparation, prepare(clients, preparation).await)
             }),
-            Effect::Change(change) => {
-                let mut subject = subject(&change);
-                // A change in progress is not cancelled by a further change.
-                while !matches!(change, Change::Import { .. })
-                    && self.running.contains_key(&subject)
-                {
-                    subject.push('+');
-                }
-                self.call(subject, async move {
-                    let result = perform(clients, &change, events).await;
-                    Event::Changed(change, result)
-                });
-            }
+            Effect::Change(change) => self.call(subject(&change), async move {
+                let result = perform(clients, &change, events).await;
+                Event::Changed(change, result)
+            }),
             Effect::DropChange(change) => self.drop_call(&subject(&change)),
             effect => return Some(effect),
         }
@@ -61,12 +52,12 @@ impl Runner {
     }
 }
 
-/// Returns the subject of the call that performs `change`. Imports of a file into several datasets are
-/// independent.
+/// Returns the subject of the call that performs `change`. Only the same import again, or its end by
+/// the user, cancels a call in progress.
 fn subject(change: &Change) -> String {
     match change {
-        Change::Import { dataset: Some(dataset), .. } => format!("{} {dataset}", change.what()),
-        _ => change.what(),
+        Change::Import { dataset, .. } => format!("{} {dataset:?}", change.what()),
+        _ => format!("{} {:?}", change.what(), Instant::now()),
     }
 }
 
