@@ -270,6 +270,7 @@ fn interrupt(state: &mut State) {
         return state.effects.push(Effect::Quit);
     }
     state.is_interrupted = true;
+    state.execute.is_run_next = false;
     state.effects.push(Effect::SetTimer(Timer::Interrupt, INTERRUPT_WITHIN));
     let waiting = state.runs.iter().filter(|run| run.is_waiting());
     let waiting: Vec<_> = waiting
