@@ -82,6 +82,8 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
         // one service must not be submitted to another.
         Overlay::Form(form) => !(form.is_sent() || is_other && form.change().is_some()),
         Overlay::Keys(_) => !is_other,
+        // The node can be unknown to the new heads.
+        Overlay::ConfirmNode(_) => false,
         _ => true,
     });
     state.services.connect(addresses, now);
