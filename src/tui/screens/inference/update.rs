@@ -141,6 +141,8 @@ impl State {
             }
             Action::Resistant => {
                 self.is_resistant = !self.is_resistant;
+                // The title must not describe the other bundle.
+                self.latest = Resource::EMPTY;
                 self.load_latest();
             }
             Action::LeaveOuts => self.detail = self.detail.cycled(1),
@@ -263,7 +265,7 @@ impl State {
         if self.topic_order != ColumnOrder::default() {
             self.sort_topics();
         }
-        if self.limited_until.is_some() {
+        if self.limited_until.is_some_and(|until| until > now) {
             return self.wait_for_limit(now);
         }
         if self.selected.is_none() || (is_listed && self.topic().is_none()) {
