@@ -10,7 +10,7 @@ use std::time::Duration;
 use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
-use crate::event::{DataEvent, Effect, Event, InferenceEvent, Target, Timer};
+use crate::event::{DataEvent, Effect, Event, Target, Timer};
 use crate::keymap::{Action, Chord, Layer, Resolved};
 use crate::local::{Addresses, Level, LocalEvent};
 use crate::overlay::view::draw_confirm;
@@ -143,7 +143,11 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         // Changes out of view need no frame.
         Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
         Event::Data(_) if !matches!(state.screen, Screen::Data | Screen::Overview) => Dirty::Clean,
-        Event::Inference(event) if !is_shown(state, event) => Dirty::Clean,
+        Event::Inference(_)
+            if matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Logs) =>
+        {
+            Dirty::Clean
+        }
         Event::Usage(_) if state.screen != Screen::Cluster => Dirty::Clean,
         Event::Cluster(_, news) => execute::update::urgency(state, news),
         Event::TimerDue(Timer::Age) => Dirty::Age,
@@ -167,17 +171,6 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         | Event::Copied { .. }
         | Event::Executed(..) => Dirty::Input,
         _ => Dirty::Data,
-    }
-}
-
-/// Returns true if the current screen can show what `event` reports.
-const fn is_shown(state: &State, event: &InferenceEvent) -> bool {
-    match state.screen {
-        Screen::Inference | Screen::Overview => true,
-        Screen::Data => {
-            matches!(event, InferenceEvent::History { .. } | InferenceEvent::Settings { .. })
-        }
-        _ => false,
     }
 }
 
