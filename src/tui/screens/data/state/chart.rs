@@ -3,7 +3,8 @@
 //! The service's buckets and the rows of the stream overlap, and it is unknown which of these rows
 //! a bucket already contains. The latest rows are therefore stored and folded into a second bucket.
 //! The second bucket replaces the service's bucket if its rows reach back to the start of the bucket
-//! and it has at least as many rows. Otherwise, the candle is the service's bucket with the close of the second bucket and the extremes of both.
+//! and it has at least as many rows. Otherwise, the candle is the service's bucket with the close of
+//! the second bucket and the extremes of both.
 //! Corrections replace stored rows.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -180,18 +180,19 @@ impl OlderRows {
         probe
     }
 
-    /// Records the result of `query` if it searches before a span without rows. Returns `None`
-    /// for another query, otherwise the query that reads the rows that were found, if any.
-    pub(crate) fn take_probe(
-        &mut self,
-        query: &RowsQuery,
-        found: Option<&Rows>,
-    ) -> Option<Option<RowsQuery>> {
-        let Self::Probing(searched) = *self else { return None };
-        probe_query(&searched).filter(|probe| probe == query)?;
-        let next = found.map(|rows| next_query(&searched, rows));
-        *self = if next == Some(None) { Self::Nothing } else { Self::Unknown };
-        Some(next.flatten())
+    /// If `query` searches before the span of an earlier query that found no rows, returns the
+    /// earlier query.
+    pub(crate) fn searched_before(&self, query: &RowsQuery) -> Option<RowsQuery> {
+        let Self::Probing(searched) = self else { return None };
+        (probe_query(searched).as_ref() == Some(query)).then_some(*searched)
+    }
+
+    /// Records the result of searching before the span of `searched`. If rows were found, returns
+    /// the query that reads them.
+    pub(crate) fn take_probe(&mut self, searched: &RowsQuery, rows: &Rows) -> Option<RowsQuery> {
+        let next = next_query(searched, rows);
+        *self = if next.is_some() { Self::Unknown } else { Self::Nothing };
+        next
     }
 }
 
@@ -328,11 +329,14 @@ impl Table {
         now: Timestamp,
     ) -> Option<RowsQuery> {
         self.asked.take_if(|asked| *asked == query)?;
-        self.failure = result.as_ref().err().cloned();
-        let rows = result.map(|page| page.rows).ok();
-        self.asked = match (self.older.take_probe(&query, rows.as_ref()), rows) {
-            (Some(next), _) => next,
-            (None, rows) => rows.and_then(|rows| self.add_rows(query, rows, now)),
+        self.failure = None;
+        self.asked = match (result, self.older.searched_before(&query)) {
+            (Err(why), _) => {
+                self.failure = Some(why);
+                None
+            }
+            (Ok(page), Some(searched)) => self.older.take_probe(&searched, &page.rows),
+            (Ok(page), None) => self.add_rows(query, page.rows, now),
         };
         if self.asked.is_none() {
             self.add_held();

@@ -234,10 +234,13 @@ impl State {
 
     /// Handles the response to a query for rows of the charted dataset.
     pub(crate) fn on_rows(&mut self, query: RowsQuery, result: Outcome<RowsPage>, now: Timestamp) {
-        let found = result.as_ref().ok().map(|page| &page.rows);
-        if let Some(next) = self.older.take_probe(&query, found) {
-            next.into_iter().for_each(|query| self.ask(query));
-            return self.rows.settle(result.map(|_| ()), now);
+        if let Some(searched) = self.older.searched_before(&query) {
+            self.older = OlderRows::Unknown;
+            match result.map(|page| self.older.take_probe(&searched, &page.rows)) {
+                Ok(next) => next.into_iter().for_each(|query| self.ask(query)),
+                Err(why) => self.rows.settle(Err(why), now),
+            }
+            return;
         }
         if query.resolution != self.chart.resolution() {
             return;
@@ -272,7 +275,9 @@ impl State {
         }
         self.chart.add_service_candles(samples);
         if query.end.is_none() || self.tape.is_empty() {
-            rows.into_iter().for_each(|row| rows::put_newest(&mut self.tape, row, TAPE_ROWS));
+            for row in rows {
+                rows::put_newest(&mut self.tape, row, TAPE_ROWS);
+            }
             self.tape.truncate(TAPE_ROWS);
         }
     }

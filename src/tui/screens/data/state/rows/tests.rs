@@ -144,7 +144,7 @@ fn live_rows_during_a_request_are_added_after_its_page() {
     assert_eq!(seconds(&table), [4, 3, 2, 1]);
     let rows: Vec<i64> = (-10_000..5).collect();
     let query = table.move_by(3, newest());
-    let more: Vec<_> = (5..5 + ROWS_KEPT_MAX as i64).map(row).collect();
+    let more: Vec<_> = (5..).take(ROWS_KEPT_MAX).map(row).collect();
     table.add_live_rows(&more);
     served(&mut table, query, &rows, at(5));
     let kept = seconds(&table);
