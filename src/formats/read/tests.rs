@@ -316,18 +316,24 @@ fn parquet_file_is_checked_completely_except_for_ignored_columns() {
     assert_eq!(error, "column n: file is damaged");
 }
 
-/// Such footers overflowed the stack, or made the program allocate gigabytes.
+/// The crate descends into groups recursively and allocates memory for declared numbers.
 #[test]
 fn parquet_footer_that_declares_more_than_it_has_is_damaged() {
-    // An element of the schema has a repetition, a name and a number of children.
-    let element = |n_children: &[u8]| [&[0x35, 0, 0x18, 1, b'x', 0x15], n_children, &[0]].concat();
+    // An element of the schema has a repetition, a name and a number of children of type `code`.
+    let typed = |code: u8, n_children: &[u8]| {
+        [&[0x35, 0, 0x18, 1, b'x', 0x10 | code], n_children, &[0]].concat()
+    };
+    let element = |n_children: &[u8]| typed(5, n_children);
     let schema = |elements: &[u8], n: &[u8]| [&[0x15, 4, 0x19, 0xfc], n, elements, &[0]].concat();
     let too_many = [0xfe, 0xff, 0xff, 0xff, 0x0f];
     let deep = [element(&[2]).repeat(1_000), element(&[0])].concat();
+    let as_set = [&[0x15, 4, 0x1a, 0x1c], &element(&too_many)[..], &[0]].concat();
     for footer in [
-        schema(&deep, &[0xe9, 7]),         // 1 000 groups in each other
-        schema(&element(&too_many), &[1]), // 2^31 - 1 children
-        schema(&element(&[0]), &too_many), // 2^31 - 1 elements
+        schema(&deep, &[0xe9, 7]),          // 1 000 groups in each other
+        schema(&element(&too_many), &[1]),  // 2^31 - 1 children
+        schema(&typed(6, &too_many), &[1]), // as a number of 64 bits
+        as_set,                             // the schema as a set
+        schema(&element(&[0]), &too_many),  // 2^31 - 1 elements
         [&[0x15, 4, 0x39, 0xfc], &too_many[..]].concat(), // 2^31 - 1 row groups
     ] {
         let length = u32::try_from(footer.len()).unwrap().to_le_bytes();

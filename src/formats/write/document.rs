@@ -165,12 +165,14 @@ struct Batched<F> {
     fields: Vec<Field>,
     current: Option<Timestamp>,
     waiting: Block,
+    /// Size of `waiting` in bytes, or a little more.
+    n_bytes: usize,
 }
 
 impl<F> Batched<F> {
     fn new(fields: Vec<Field>, current: Option<Timestamp>, file: F) -> Self {
         let dtypes: Vec<Dtype> = fields.iter().map(|field| field.dtype).collect();
-        Self { file, fields, current, waiting: Block::new(&dtypes) }
+        Self { file, fields, current, waiting: Block::new(&dtypes), n_bytes: 0 }
     }
 
     fn rows(&mut self, rows: &Rows, enough: usize, mut write: impl FnMut(&mut F, &Block)) {
@@ -179,8 +181,9 @@ impl<F> Batched<F> {
         while from < block.len() {
             let until = block.len().min(from + enough - self.waiting.len().min(enough - 1));
             self.waiting.extend_from(block, from..until);
+            self.n_bytes += block.n_bytes();
             from = until;
-            if self.waiting.len() >= enough || self.waiting.n_bytes() >= BATCH_BYTES {
+            if self.waiting.len() >= enough || self.n_bytes >= BATCH_BYTES {
                 self.rest(&mut write);
             }
         }
@@ -190,6 +193,7 @@ impl<F> Batched<F> {
         if !self.waiting.is_empty() {
             let empty = self.waiting.empty_like();
             let mut block = std::mem::replace(&mut self.waiting, empty);
+            self.n_bytes = 0;
             let mut fields = self.fields.iter();
             block.columns.retain(|_| fields.next().is_some_and(|field| !field.name.is_empty()));
             write(&mut self.file, &block);
