@@ -178,7 +178,7 @@ impl Processes {
                 let pid = running.pid;
                 let node = node.map(|node| LocalNode { pid, ..node });
                 if let Some(node) = &node {
-                    self.record(&running, node);
+                    Self::record(&running, node);
                 }
                 self.insert(running, node.clone());
                 node.map_or(LocalEvent::Service { name: process, pid }, LocalEvent::Node)
@@ -281,7 +281,7 @@ impl Processes {
             is_detached: running.is_detached(),
             is_added: running.folder().is_some(),
         };
-        self.record(&running, &node);
+        Self::record(&running, &node);
         self.announce(running, Some(node.clone()), LocalEvent::Node(node), events).await;
         Ok(())
     }
@@ -309,7 +309,7 @@ impl Processes {
     }
 
     /// Writes the record of a node, if the node is detached.
-    fn record(&self, running: &Running, node: &LocalNode) {
+    fn record(running: &Running, node: &LocalNode) {
         let Some(folder) = running.folder() else { return };
         if running.is_detached()
             && !running.has_exited()
@@ -446,7 +446,7 @@ impl LocalStack for Processes {
     async fn stop(&self) {
         for (running, node) in &*self.running.lock() {
             if let Some(node) = node {
-                self.record(running, node);
+                Self::record(running, node);
             }
         }
         self.group.shutdown().await;

@@ -26,6 +26,7 @@ use crate::state::services::{HeadId, Service};
 use crate::state::{Dirty, State, session, stack};
 use crate::theme::Theme;
 use crate::view::{Frame, Hits, SIZE_MIN, Tier, draw_centered, footer, header, past, split_rows};
+use crate::widget::format::counted;
 use crate::widget::paint;
 
 /// Maximum time between two presses of `^C` that end the program.
@@ -197,9 +198,13 @@ fn press(state: &mut State, chord: Chord) {
     let layers = if is_hidden { Layer::Global.chain() } else { state.layers() };
     let pending = std::mem::take(&mut state.pending);
     match state.keys.resolve(&layers, &pending, chord) {
-        Resolved::Action(Action::Quit) if is_hidden => state.effects.push(Effect::Quit),
+        // The question is in the last line, which names no other key.
+        Resolved::Action(Action::Quit) if is_hidden && is_quitting(state) => {
+            state.effects.push(Effect::Quit);
+        }
         Resolved::Action(action)
-            if is_hidden && !matches!(action, Action::Interrupt | Action::Suspend) => {}
+            if is_hidden
+                && !matches!(action, Action::Quit | Action::Interrupt | Action::Suspend) => {}
         Resolved::Nothing if is_hidden => {}
         Resolved::Action(action) => perform::perform(state, action),
         Resolved::Pending => {
@@ -226,6 +231,11 @@ fn press(state: &mut State, chord: Chord) {
             }
         }
     }
+}
+
+/// Returns true if the user is asked whether to quit.
+fn is_quitting(state: &State) -> bool {
+    matches!(state.overlays.last(), Some(Overlay::ConfirmQuit))
 }
 
 /// Returns true if the screen is not drawn because the terminal is too small.
@@ -439,7 +449,14 @@ fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
         if is_narrow { &[(&needed, bold), (&now, bold)] } else { &[(&text, bold)] };
     draw_centered(buf, area, lines);
     if area.height > 2 {
-        let quit = format!("{} quit", state.keys.key_text(Layer::Global, Action::Quit));
+        let key = state.keys.key_text(Layer::Global, Action::Quit);
+        let quit = if is_quitting(state) {
+            let ending = [(state.runs.n_waiting(), "run"), (state.stack.n_leaving(), "node")];
+            let ending = ending.iter().filter(|(n, _)| *n > 0).map(|(n, what)| counted(*n, what));
+            format!("{key} again quits, ends {}", ending.collect::<Vec<_>>().join(" and "))
+        } else {
+            format!("{key} quit")
+        };
         paint::text(buf, bottom, (0, 0), &quit, theme.muted);
     }
 }

@@ -234,6 +234,11 @@ fn quitting_asks_for_confirmation_only_while_a_run_is_waiting() {
     assert_eq!(screen.effects_of("q"), []);
     screen.shows(&["1 run is still waiting"]);
     assert_eq!(screen.effects_of("n q y"), [Effect::Quit]);
+    screen.press("n");
+    screen.take(Event::Resized { width: 50, height: 10 });
+    assert_eq!(screen.effects_of("q"), []);
+    screen.shows(&["q again quits, ends 1 run"]);
+    assert_eq!(screen.effects_of("q"), [Effect::Quit]);
     let mut screen = Harness::ready(160, 45);
     assert_eq!(screen.effects_of("q"), [Effect::Quit]);
 }
