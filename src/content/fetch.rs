@@ -47,9 +47,13 @@ const LARGE: TurnLimits = TurnLimits { total: 4, unnamed: 3, per_peer: 1, instal
 /// Limits of concurrent requests to gateways, which search for up to a minute for missing content.
 const GATEWAYS: TurnLimits = TurnLimits { total: 8, unnamed: 6, per_peer: 1, installs: 3 };
 
-/// Limits of concurrent responses to peers that request functions. Each has content of up to
-/// [`CAR_BYTES_MAX`] in memory until the peer has read it. None of them is an install.
-const ANSWERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 0 };
+/// Limits of concurrent responses with content of up to [`SMALL_BYTES_MAX`], which is in memory until the
+/// peer has read it. None of them is an install.
+const ANSWERS: TurnLimits = TurnLimits { total: 64, unnamed: 48, per_peer: 2, installs: 0 };
+
+/// Limits of concurrent responses with content of up to [`CAR_BYTES_MAX`]. They are separate, since a
+/// slow peer needs up to an hour to read such content.
+const LARGE_ANSWERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 0 };
 
 /// Maximum size of a function that does not need a turn in [`LARGE`]. Most modules are smaller.
 const SMALL_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -124,6 +128,7 @@ pub(super) struct FetchTurns {
     large: Turns,
     gateways: Turns,
     answers: Turns,
+    large_answers: Turns,
 }
 
 impl Default for FetchTurns {
@@ -133,6 +138,7 @@ impl Default for FetchTurns {
             large: Turns::new(LARGE),
             gateways: Turns::new(GATEWAYS),
             answers: Turns::new(ANSWERS),
+            large_answers: Turns::new(LARGE_ANSWERS),
         }
     }
 }
@@ -274,17 +280,22 @@ impl Functions {
         self.fetch(content, claim, peers, until).await
     }
 
-    /// Returns the response to the request of `requester`, a peer, for a function. Waits until few
-    /// enough responses are being written. Cancel-safe.
+    /// Returns the response to the request of `requester`, a peer, for a function. If the function is
+    /// stored, waits until few enough responses are being written. Cancel-safe.
     pub async fn answer(&self, requester: Requester, question: &[u8]) -> Answer {
-        let turn = self.0.turns.answers.take(Claim { requester, purpose: Purpose::Run }).await;
         let missing = || Answer::new(AnswerHead::Missing.to_line(), Bytes::new());
-        self.read_for_peer(question).await.unwrap_or_else(missing).with_turn(turn)
+        let id = str::from_utf8(question).ok().and_then(|id| id.trim().parse().ok());
+        let Some((id, function)) = id.and_then(|id| Some((id, self.get(id)?))) else {
+            return missing();
+        };
+        let turns = &self.0.turns;
+        let is_small = function.kept_bytes <= SMALL_BYTES_MAX as u64;
+        let turns = if is_small { &turns.answers } else { &turns.large_answers };
+        let turn = turns.take(Claim { requester, purpose: Purpose::Run }).await;
+        self.read_for_peer(id, function).await.unwrap_or_else(missing).with_turn(turn)
     }
 
-    async fn read_for_peer(&self, question: &[u8]) -> Option<Answer> {
-        let id: FunctionId = str::from_utf8(question).ok()?.trim().parse().ok()?;
-        let function = self.get(id)?;
+    async fn read_for_peer(&self, id: FunctionId, function: Function) -> Option<Answer> {
         let is_block = id.content().is_some_and(|id| id.codec() == Codec::Raw);
         let content = if is_block {
             self.content(id).await

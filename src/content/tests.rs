@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use model::node::PeerId;
@@ -300,7 +301,7 @@ async fn evicted_functions_are_deleted_in_an_order_that_survives_a_restart() {
     for (n, id) in [unused, late].into_iter().enumerate() {
         let record = dir.path().join(format!("functions/{id}.json"));
         let record = fs::File::options().write(true).open(record).unwrap();
-        let saved_at = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n as u64);
+        let saved_at = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(n as u64);
         record.set_modified(saved_at).unwrap();
     }
 
@@ -369,14 +370,30 @@ async fn concurrent_fetches_leave_no_locks_behind() {
     assert_eq!(functions.0.flights.lock().len(), 0);
 }
 
+/// Stores a module of `n_bytes` bytes and returns its id as a request.
+async fn stored_request(functions: &Functions, n: u32, n_bytes: usize) -> String {
+    let added = functions.add(method("m.wasm"), content(n, n_bytes).to_vec()).await.unwrap();
+    added.id.to_string()
+}
+
 #[tokio::test]
-async fn peer_that_does_not_read_its_responses_gets_two_and_other_peers_get_theirs() {
+async fn peers_that_do_not_read_large_functions_delay_neither_small_functions_nor_refusals() {
     let (_dir, functions) = store().await;
-    let slow = || Requester::Peer("12D3KooWsame".parse().unwrap());
-    let mut unread = vec![functions.answer(slow(), b"").await, functions.answer(slow(), b"").await];
-    assert!(functions.answer(slow(), b"").now_or_never().is_none());
-    let other = Requester::Peer("12D3KooWother".parse().unwrap());
-    assert!(functions.answer(other, b"").now_or_never().is_some());
-    unread.pop();
-    assert!(functions.answer(slow(), b"").now_or_never().is_some());
+    let small = stored_request(&functions, 1, 1000).await;
+    let large = stored_request(&functions, 2, 5 * 1024 * 1024).await;
+    let ask = |n: usize, question: &str| {
+        let peer = Requester::Peer(format!("12D3KooWpeer{}", n + 1).parse().unwrap());
+        let (functions, question) = (functions.clone(), question.to_owned());
+        async move { functions.answer(peer, question.as_bytes()).await }
+    };
+    let mut unread = Vec::new();
+    for n in 0..12 {
+        unread.push(ask(n / 2, &large).await);
+    }
+    let refused = tokio::time::timeout(Duration::from_millis(100), ask(6, &large)).await;
+    assert!(refused.is_err(), "all turns are taken");
+    assert!(ask(6, "missing").now_or_never().is_some());
+    unread.push(ask(0, &small).await);
+    unread.clear();
+    assert!(!ask(0, &large).await.content.is_empty());
 }

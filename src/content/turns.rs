@@ -74,8 +74,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct TurnTable {
     taken: Vec<Claim>,
-    /// Waiting claims in order of arrival. Their number is bounded by the roll calls, work orders and
-    /// installs that a node handles at the same time.
+    /// Waiting claims in order of arrival. Their number is bounded by the roll calls, work orders,
+    /// installs and requests for functions that a node handles at the same time.
     waiting: Vec<(Claim, oneshot::Sender<Turn>)>,
 }
 

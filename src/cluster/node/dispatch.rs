@@ -9,6 +9,7 @@ use bytes::Bytes;
 use model::node::{PeerId, Role};
 use task::causes::chain;
 use task::tally::Tally;
+use tokio::select;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
 
@@ -331,7 +332,7 @@ impl Dispatch {
         &self,
         peer: &PeerId,
         question: Bytes,
-        answer: oneshot::Sender<Answer>,
+        mut answer: oneshot::Sender<Answer>,
     ) {
         let place = self.function_requests.add(peer, |n_own, n_others| {
             n_own < FUNCTION_REQUESTS_MAX.saturating_sub(n_others).div_ceil(4)
@@ -343,8 +344,12 @@ impl Dispatch {
         let functions = self.context.functions.clone();
         let requester = self.context.network.standing(peer).requester(peer);
         self.context.group.spawn("send a function", async move {
-            let found = functions.answer(requester, &question).await;
-            // Fails if the peer was disconnected.
+            let found = select! {
+                found = functions.answer(requester, &question) => found,
+                // The peer is not waiting any more.
+                () = answer.closed() => return,
+            };
+            // Fails in the same case.
             drop(answer.send(found));
             drop(place);
         });
