@@ -119,7 +119,8 @@ impl FunctionFiles {
     }
 
     /// Returns all functions with intact content. Removes damaged functions, and files that a crash left.
-    /// Functions that cannot be read now, such as those of another user or version, are left out.
+    /// Functions that cannot be read now, such as those of another user or version, are left out. They do
+    /// not count toward the limits of the store.
     pub(super) fn scan(&self) -> Result<ScanResult, FunctionsError> {
         create_folder(&self.folder).map_err(file_error("create the directory", &self.folder))?;
         let entries =
@@ -240,13 +241,14 @@ impl FunctionFiles {
         Ok((is_in_place && is_whole).then_some(known))
     }
 
-    /// Removes unfinished files of a function, and blocks without a record, as far as possible.
+    /// Removes unfinished files of a function, and all of its files if it has no record, as far as
+    /// possible.
     fn remove_unfinished(&self, id: FunctionId) {
         let has_record = self.record_of(id).exists();
         let folder = self.folder_of(id);
         for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|it| it.path()) {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if name.starts_with(UNFINISHED_PREFIX) || (name == CAR && !has_record) {
+            if name.starts_with(UNFINISHED_PREFIX) || !has_record {
                 drop(fs::remove_file(&path));
             }
         }
