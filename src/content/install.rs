@@ -14,7 +14,7 @@ use bytes::Bytes;
 use model::function::FunctionId;
 use model::parse::ParseError;
 use reqwest::Url;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
 use super::archive::unpack;
@@ -128,10 +128,11 @@ impl Functions {
         }
     }
 
-    /// Installs function `id` from the manifest at `address`, unless it is already in the store.
+    /// Installs function `id` from the manifest at `address`, unless it is already in the store. The waits
+    /// for other installations have a time limit.
     ///
     /// # Errors
-    /// [`InstallError::Web`] if the download fails, [`InstallError::Keep`] if the content is not a
+    /// [`FetchError::TimedOut`] if a wait is too long, [`InstallError::Web`] if the download fails, [`InstallError::Keep`] if the content is not a
     /// function or does not match the CID, [`InstallError::Crowded`], [`InstallError::NoCid`] and
     /// [`InstallError::Taken`].
     pub async fn install_from(
@@ -144,7 +145,9 @@ impl Functions {
             return Err(InstallError::NoCid { id });
         }
         let flight = Flight::join(self, id, requester);
-        let _turn = flight.lock.lock().await;
+        let until = Instant::now() + SEARCH_WITHIN;
+        let late = |_| FetchError::TimedOut { id };
+        let _turn = timeout_at(until, flight.lock.lock()).await.map_err(late)?;
         if let Some(function) = self.get(id) {
             let taken = self.0.kept.read().address(id).map(|taken| taken.address.clone());
             return match taken {
@@ -158,7 +161,8 @@ impl Functions {
             return Err(wrong().into());
         }
         let claim = Claim { requester: requester.clone(), purpose: Purpose::Install };
-        let _turn = self.0.turns.transfers.take(claim.clone()).await;
+        let turn = self.0.turns.transfers.take(claim.clone());
+        let _turn = timeout_at(until, turn).await.map_err(late)?;
         let mut large = self.0.turns.large(&claim, Instant::now() + SEARCH_WITHIN);
         let wanted = ReadLimits {
             accept: "application/json, */*",

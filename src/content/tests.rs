@@ -354,6 +354,8 @@ async fn caller_that_waits_for_another_fetch_of_the_same_function_times_out() {
     tokio::time::pause();
     let got = functions.obtain(id, &Requester::Unknown, &NoPeers).await;
     assert!(matches!(got, Err(FetchError::TimedOut { .. })), "{got:?}");
+    let got = functions.install_from(id, "http://127.0.0.1/", &Requester::Unknown).await;
+    assert!(matches!(got, Err(InstallError::Fetch(FetchError::TimedOut { .. }))), "{got:?}");
 }
 
 #[tokio::test]

@@ -69,9 +69,14 @@ impl Head {
         function: InstallFunction,
         subgroup: Option<&Subgroup>,
     ) -> Result<InstallResponse, PublishError> {
-        // A quarter is reserved for the operator.
-        let n_max = if function.pinned { 32 } else { 24 };
-        let Ok(share) = admit(&self.0.installs.shares, client, n_max) else {
+        let shares = &self.0.installs.shares;
+        // A quarter is reserved for the operator, who can use all of the rest, too.
+        let share = if function.pinned {
+            shares.add(client, |n_own, n_others| n_own + n_others < 32)
+        } else {
+            admit(shares, client, 24).ok()
+        };
+        let Some(share) = share else {
             let message = "too many functions are being installed; try again later".to_owned();
             return Ok(outcome(&Code::UNAVAILABLE, message));
         };
