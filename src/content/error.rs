@@ -83,7 +83,7 @@ pub enum ContentError {
     },
     /// The content or its files exceed a limit, which can be lower than
     /// [`FUNCTION_BYTES_MAX`](crate::FUNCTION_BYTES_MAX).
-    #[error("more than {max} bytes")]
+    #[error("content exceeds {max} bytes")]
     TooLarge {
         /// Limit that the content exceeds.
         max: usize,

@@ -70,7 +70,7 @@ fn archive_with_links_or_devices_is_rejected() {
 fn archive_with_too_large_contents_is_rejected() {
     let zeros = vec![0; FUNCTION_BYTES_MAX / 2 + 1];
     let two = [("a", EntryType::Regular, &zeros[..]), ("b", EntryType::Regular, &zeros)];
-    refused(&two, "more than 268435456 bytes");
+    refused(&two, "content exceeds 268435456 bytes");
 
     let names: Vec<String> = (0..=FILES_MAX).map(|n| n.to_string()).collect();
     let many: Vec<(&str, EntryType, &[u8])> =

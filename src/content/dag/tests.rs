@@ -55,7 +55,7 @@ fn small_tree_with_too_many_files_is_rejected() {
         let links: Vec<Link> = (0..20).map(|_| link(file, "")).collect();
         file = put(&mut blocks, Codec::DagPb, write_file(&links, &[]));
     }
-    refused(file, blocks, "more than 268435456 bytes");
+    refused(file, blocks, "content exceeds 268435456 bytes");
 
     let mut blocks = Blocks::new();
     let mut file = put(&mut blocks, Codec::Raw, "");
