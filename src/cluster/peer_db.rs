@@ -38,12 +38,21 @@ struct StoredPeer {
     /// Addresses without the peer's id, those at which this node reached the peer first.
     #[serde(default)]
     addresses: Vec<String>,
+    /// Addresses in records of earlier versions.
+    #[serde(default, skip_serializing)]
+    addrinfo: EarlierAddresses,
     /// Time of the latest connection, in microseconds since 1970.
     #[serde(default)]
     last_seen: i64,
     /// True if this node reached the peer.
     #[serde(default)]
     is_reached: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+struct EarlierAddresses {
+    #[serde(rename = "Addrs", default)]
+    addresses: Vec<String>,
 }
 
 /// Error for a peer store that could not be opened.
@@ -210,6 +219,7 @@ fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, S
         let Ok(peer) = record.id.parse::<PeerId>() else { continue };
         // A record with a time in the future would never be evicted.
         record.last_seen = record.last_seen.min(now.micros());
+        record.addresses.append(&mut record.addrinfo.addresses);
         record.addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX);
         record.addresses = merge_bounded(mem::take(&mut record.addresses), vec![]);
         if !record.addresses.is_empty() {

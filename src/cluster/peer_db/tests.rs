@@ -74,6 +74,18 @@ fn invalid_peer_file_is_renamed_and_replaced() {
     assert_eq!(open(dir.path()).records.lock().by_peer.len(), 1);
 }
 
+#[test]
+fn addresses_of_an_earlier_version_are_read() {
+    let dir = tempdir().unwrap();
+    let record = format!(
+        r#"[{{"id": "{0}", "multiaddress": "{ADDRESS}", "last_seen": 1, "is_reached": true,
+            "addrinfo": {{"ID": "{0}", "Addrs": ["{ADDRESS}"]}}}}]"#,
+        id(1)
+    );
+    fs::write(dir.path().join(FILE), record).unwrap();
+    assert_eq!(open(dir.path()).addresses(), [format!("{ADDRESS}/p2p/{}", id(1))]);
+}
+
 #[tokio::test]
 async fn unsaved_peers_are_written_when_the_node_stops() {
     let (dir, group) = (tempdir().unwrap(), Group::default());
@@ -109,6 +121,7 @@ proptest! {
                 addresses,
                 last_seen,
                 is_reached,
+                ..StoredPeer::default()
             })
             .collect();
         let now = clock().now();
