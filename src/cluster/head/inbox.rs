@@ -217,8 +217,9 @@ pub(super) fn read_answer(
     let WorkOrderResponse { code, result, error_message, is_final, .. } = response;
     // Other codes, such as "202", would describe the whole execution as successful or in progress.
     let is_known = matches!(code.as_str().as_bytes(), [b'4' | b'5', b'0'..=b'9', b'0'..=b'9']);
-    let code = if is_known || code == Code::OK { code } else { Code::ERROR };
-    if code == Code::OK && error_message.is_empty() && result == NodeResult::default() {
+    let is_success = code == Code::OK && error_message.is_empty();
+    let code = if is_known || is_success { code } else { Code::ERROR };
+    if is_success && result == NodeResult::default() {
         return Err(Failure::Malformed("no result".to_owned()));
     }
     let has_run = error_message.is_empty() && result.result.exit_code != 0;
@@ -300,6 +301,15 @@ mod tests {
             read_answer(response, Signed::No, SignaturePolicy::WhereGiven)
         };
         assert_eq!(read(Code::OK), Err(Failure::Malformed("no result".to_owned())));
+        let contradictory = WorkOrderResponse {
+            code: Code::OK,
+            result: NodeResult { code: Code::OK, ..NodeResult::default() },
+            error_message: "no slot".to_owned(),
+            ..WorkOrderResponse::default()
+        };
+        let read_contradictory =
+            read_answer(contradictory, Signed::No, SignaturePolicy::WhereGiven);
+        assert_eq!(read_contradictory, Err(Failure::Refused(Code::ERROR, "no slot".to_owned())));
         for code in [Code::ACCEPTED, Code::NO_CONTENT, Code::default()] {
             assert_eq!(read(code), Err(Failure::Refused(Code::ERROR, String::new())));
         }
