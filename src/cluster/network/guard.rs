@@ -296,17 +296,24 @@ impl Guard {
         if is_passed_on { GossipVerdict::Forward } else { GossipVerdict::Ignore }
     }
 
+    /// Logs, at a limited rate, that data of `peer` was dropped for `reason`.
+    pub(super) fn log_dropped(&self, peer: PeerId, reason: &'static str) {
+        let mut state = self.state.lock();
+        let account = state.account(peer, self.allowances);
+        let (is_logged, n_before) = account.log.admit(Instant::now(), 1);
+        if is_logged {
+            warn!(%peer, n_before, "dropped data of a peer: {reason}");
+        }
+    }
+
     /// Records an offense of `peer` and bans it if there are too many.
     pub(super) fn offended(&self, peer: PeerId, offense: Offense) {
         let now = Instant::now();
         let is_spared = self.is_named(peer);
+        self.log_dropped(peer, offense.into_str());
         let mut state = self.state.lock();
         let is_banned = state.banned.contains(&peer);
         let account = state.account(peer, self.allowances);
-        let (is_logged, n_before) = account.log.admit(now, 1);
-        if is_logged {
-            warn!(%peer, n_before, "dropped data of a peer: {}", offense.into_str());
-        }
         if account.offenses.take(now) || is_banned || is_spared {
             return;
         }

@@ -30,10 +30,11 @@ use tokio::sync::oneshot;
 use tracing::debug;
 
 use super::Protocols;
-use super::guard::{Guard, Offense};
+use super::guard::Guard;
 
-/// Maximum number of streams that are waiting, being read or being answered. A quarter is reserved for
-/// named peers. A peer can have a quarter of the number that the others leave.
+/// Maximum number of streams that are waiting, being read or being answered: enough for the replies of a
+/// large cluster to one roll call. A quarter is reserved for named peers. A peer can have a quarter of the
+/// number that the others leave.
 const STREAMS_MAX: usize = 2048;
 
 /// Maximum number of such streams of one peer, over all its connections. It is much higher than usual: by
@@ -167,11 +168,8 @@ impl Handler {
         let slot =
             self.slots.add(&self.peer, |n_own, n_others| has_room(is_named, n_own, n_others));
         let Some(slot) = slot else {
-            debug!(peer = %self.peer, %protocol, "dropped a stream: too many are open");
-            // If the peer has fewer streams, other peers have too many, which is not its offense.
-            if self.slots.count(&self.peer) >= STREAMS_PER_PEER_MAX {
-                guard.offended(self.peer, Offense::Streams);
-            }
+            // This is no offense, since the streams of an honest peer also wait if this node is slow.
+            guard.log_dropped(self.peer, "too many of its streams are open");
             return;
         };
         let accepted = Inbound { peer: self.peer, protocol, stream, slot };
