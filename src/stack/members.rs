@@ -88,15 +88,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_that_are_added_at_the_same_time_are_all_stored() {
+    fn member_is_not_added_while_another_process_changes_the_members() {
         let folder = tempfile::tempdir().unwrap();
-        let peers: Vec<PeerId> = (1..9).map(|n| format!("12D3KooW{n}").parse().unwrap()).collect();
-        std::thread::scope(|scope| {
-            for peer in &peers {
-                scope.spawn(|| Members::new(folder.path()).add(Role::Worker, peer).unwrap());
-            }
-        });
-        let stored = read(&folder.path().join("workers.txt")).unwrap().unwrap();
-        assert_eq!(stored.len(), peers.len());
+        let members = Members::new(folder.path());
+        let peer: PeerId = "12D3KooW1".parse().unwrap();
+        let held = lock::try_lock(&folder.path().join("members.lock")).unwrap();
+        let refused = members.add(Role::Worker, &peer).unwrap_err();
+        assert_eq!(refused.to_string(), "another process changes the members of the stack");
+        assert_eq!(read(&members.path(Role::Worker)).unwrap(), None);
+        drop(held);
+        members.add(Role::Worker, &peer).unwrap();
+        assert_eq!(read(&members.path(Role::Worker)).unwrap().unwrap().len(), 1);
     }
 }
