@@ -36,6 +36,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument as _, Span, field, info, info_span, warn};
 use uuid::Uuid;
 use web::address::Network;
+use web::rate_limit::Bucket;
 
 use self::executions::{Cause, Events, ExecutionStatus, Executions, Track};
 use self::inbox::{Inbox, Inboxes, Readiness};
@@ -177,6 +178,8 @@ struct HeadParts {
     executions: Executions,
     permits: Arc<Semaphore>,
     shares: Tally<Client>,
+    /// Limits the roll calls that are repeated since a peer has joined a topic.
+    join_calls: Mutex<Bucket>,
     /// Keyed hash that turns a client into the tag in its orders, so that the tag does not reveal the
     /// client's address.
     client_tags: RandomState,
@@ -211,6 +214,7 @@ impl Head {
             events,
             permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
             shares: Tally::default(),
+            join_calls: Mutex::new(Bucket::full(rollcall::JOIN_CALLS)),
             client_tags: RandomState::new(),
             is_stopping: AtomicBool::new(false),
         }));

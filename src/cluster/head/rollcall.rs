@@ -8,6 +8,7 @@ use task::traces::Carrier;
 use tokio::select;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
+use web::rate_limit::Rate;
 
 use super::executions::Track;
 use super::inbox::{Inbox, Readiness, Reply, ReplyKind};
@@ -273,15 +274,19 @@ async fn grant(queued: &mut Option<QueuedRequest>) -> Option<Vec<Lease>> {
     }
 }
 
-/// Time after a publication before a peer that joins a topic makes the next one due. A peer that joins
+/// Maximum of the minimum time between publications for peers that have joined a topic.
+const JOINED_AFTER_MAX: Duration = Duration::from_secs(1);
+
+/// Limit of the roll calls of a head that are repeated since a peer has joined a topic. A peer that joins
 /// and leaves repeatedly must not make the head exceed the gossip limits of its workers.
-const JOINED_AFTER: Duration = Duration::from_secs(1);
+pub(super) const JOIN_CALLS: Rate = Rate::per_second(20, 50);
 
 /// Maximum time until the next publication.
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(32);
 
-/// Publishes one roll call repeatedly. A publication is due if there was none yet, if a peer has joined
-/// a topic since the latest one, which is at least [`JOINED_AFTER`] ago, or if `again_after` has passed.
+/// Publishes one roll call repeatedly. A publication is due if there was none yet, if `again_after` has
+/// passed, or if a peer has joined a topic since the latest one, `joined_after` has passed, and
+/// [`JOIN_CALLS`] allows it.
 #[derive(Debug)]
 pub(super) struct Calls {
     message: Vec<u8>,
@@ -291,6 +296,8 @@ pub(super) struct Calls {
     n_joins: u64,
     /// Time until the next publication.
     again_after: Duration,
+    /// Minimum time until the next publication if a peer joins a topic.
+    joined_after: Duration,
     /// Time of the next check whether a publication is due.
     pub(super) look_at: Instant,
 }
@@ -313,6 +320,8 @@ impl Calls {
             // might have missed the call. Repeating the call sooner would add to the load that delays
             // the replies.
             again_after: Duration::from_secs(2),
+            // Doubled after each repetition for a peer that joined.
+            joined_after: Duration::from_millis(100),
             look_at: Instant::now(),
         }
     }
@@ -323,7 +332,7 @@ impl Calls {
         // Checks often whether a worker has joined the topic. Such a worker has missed the call, since
         // gossip does not repeat messages.
         self.look_at = now + Duration::from_millis(100);
-        if !self.is_due(now, n_joins) {
+        if !self.is_due(now, n_joins, || head.join_calls.lock().take(now)) {
             return;
         }
         match head.context.network.publish(topic, self.message.clone()).await {
@@ -340,14 +349,19 @@ impl Calls {
         self.note_published(now, n_joins);
     }
 
-    fn is_due(&self, now: Instant, n_joins: u64) -> bool {
-        let after = if n_joins == self.n_joins { self.again_after } else { JOINED_AFTER };
-        self.published_at.is_none_or(|at| at + after <= now)
+    fn is_due(&self, now: Instant, n_joins: u64, admit_join: impl FnOnce() -> bool) -> bool {
+        let Some(at) = self.published_at else { return true };
+        let is_joined = n_joins != self.n_joins && at + self.joined_after <= now;
+        at + self.again_after <= now || is_joined && admit_join()
     }
 
     fn note_published(&mut self, now: Instant, n_joins: u64) {
-        if self.published_at.replace(now).is_some() && n_joins == self.n_joins {
-            self.again_after = AGAIN_AFTER_MAX.min(self.again_after * 2);
+        if let Some(at) = self.published_at.replace(now) {
+            if at + self.again_after <= now {
+                self.again_after = AGAIN_AFTER_MAX.min(self.again_after * 2);
+            } else {
+                self.joined_after = JOINED_AFTER_MAX.min(self.joined_after * 2);
+            }
         }
         self.n_joins = n_joins;
     }
@@ -398,28 +412,32 @@ mod tests {
     }
 
     #[test]
-    fn peer_that_keeps_joining_topics_causes_at_most_one_publication_per_second() {
+    fn first_peers_that_join_are_called_soon_and_later_ones_at_most_once_per_second() {
         let start = Instant::now();
         let mut calls = Calls {
             message: Vec::new(),
             published_at: None,
             n_joins: 0,
             again_after: Duration::from_secs(2),
+            joined_after: Duration::from_millis(100),
             look_at: start,
         };
         let mut publish = |seconds: f64, n_joins| {
             let now = start + Duration::from_secs_f64(seconds);
-            let is_due = calls.is_due(now, n_joins);
+            let is_due = calls.is_due(now, n_joins, || true);
             if is_due {
                 calls.note_published(now, n_joins);
             }
             is_due
         };
-        let n_published =
-            (0..1000_u32).filter(|n| publish(f64::from(*n) / 10.0, u64::from(*n))).count();
-        assert_eq!(n_published, 100);
-        assert_eq!([100.0, 101.0].map(|at| publish(at, 990)), [false, true], "by time");
-        assert_eq!([104.0, 105.0].map(|at| publish(at, 990)), [false, true], "later each time");
+        let published: Vec<u32> =
+            (0..1000).filter(|n| publish(f64::from(*n) / 10.0, u64::from(*n))).collect();
+        assert_eq!((published.len(), &published[..6]), (103, &[0, 1, 3, 7, 15, 25][..]));
+        assert_eq!([101.0, 101.6].map(|at| publish(at, 995)), [false, true], "by time");
+        assert_eq!([105.0, 105.7].map(|at| publish(at, 995)), [false, true], "later each time");
+        calls.n_joins = 0;
+        let now = start + Duration::from_secs(108);
+        assert!(!calls.is_due(now, 995, || false) && calls.is_due(now, 995, || true));
     }
 
     #[test]
