@@ -183,6 +183,7 @@ impl Peers {
             | Event::Message { peer, .. }
             | Event::Question { peer, .. }
             | Event::TooLong { peer, .. }
+            | Event::Crowded { peer, .. }
             | Event::LineOpened { peer, .. } => self.note_seen(peer),
         }
     }

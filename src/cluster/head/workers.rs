@@ -238,6 +238,14 @@ impl Head {
         }
     }
 
+    /// Handles the start of a message of `peer` for which there was no memory. If it names a request, the
+    /// request gets no result from `peer`.
+    pub(crate) fn note_dropped_answer(&self, peer: &PeerId, start: &[u8]) {
+        if let Some(request_id) = request_id_in(start) {
+            self.0.inboxes.put(request_id, peer, failed(Failure::Lost));
+        }
+    }
+
     /// Handles a message of `peer` that could not be parsed for `reason`. If it names a request, the
     /// request gets no result from `peer`.
     pub(crate) fn note_malformed(&self, peer: &PeerId, bytes: &[u8], reason: &str) {

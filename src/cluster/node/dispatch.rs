@@ -106,6 +106,12 @@ impl Dispatch {
                     head.note_long_answer(&peer, &start);
                 }
                 (Event::TooLong { peer, .. }, _) => self.context.network.blame(&peer),
+                (Event::Crowded { peer, start }, head) => {
+                    debug!(%peer, "dropped a message: too much memory is in use");
+                    if let Some(head) = head {
+                        head.note_dropped_answer(&peer, &start);
+                    }
+                }
                 (Event::Question { peer, bytes, answer }, _) => {
                     self.answer_function_request(&peer, bytes, answer);
                 }
