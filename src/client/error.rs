@@ -58,6 +58,12 @@ pub enum ClientError {
     /// The text cannot be used as a token.
     #[error("token contains unprintable characters")]
     Token,
+    /// The name cannot be sent as a part of a path.
+    #[error("name must not be `{name}`")]
+    Name {
+        /// The name.
+        name: String,
+    },
     /// The HTTP client cannot be created, for example because the system has no certificates.
     #[error("cannot create the HTTP client")]
     Prepare(#[source] reqwest::Error),
@@ -202,6 +208,7 @@ impl ClientError {
         match self {
             Self::Address { .. } | Self::Credentials => "correct the address",
             Self::Token => "correct the token",
+            Self::Name { .. } => "correct the name",
             Self::Prepare(_) => "check the certificates of this machine",
             Self::Reach { .. } => "check that the service runs and that the address is right",
             Self::Lost { .. } => "check that the service runs, and whether it handled the request",

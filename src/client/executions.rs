@@ -71,7 +71,7 @@ impl Functions {
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not remember the execution.
     pub async fn execution(&self, id: &str) -> Result<ExecutionBody, ClientError> {
-        let path = paths::EXECUTION.replace("{id}", &segment(id));
+        let path = paths::EXECUTION.replace("{id}", &segment(id)?);
         self.transport.get(&path).json("an execution").await
     }
 
@@ -82,7 +82,7 @@ impl Functions {
     /// [`ClientError::Refused`] with status 404 if the head no longer remembers the execution, 401 or
     /// 403 if it requires a token.
     pub async fn cancel(&self, id: &str) -> Result<ExecutionBody, ClientError> {
-        let path = paths::EXECUTION.replace("{id}", &segment(id));
+        let path = paths::EXECUTION.replace("{id}", &segment(id)?);
         self.transport.delete(&path).json("an execution").await
     }
 

@@ -80,7 +80,7 @@ impl Functions {
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not know the node.
     pub async fn node(&self, id: &str) -> Result<NodeDetail, ClientError> {
-        let path = paths::NODE.replace("{id}", &segment(id));
+        let path = paths::NODE.replace("{id}", &segment(id)?);
         self.transport.get(&path).json("a node").await
     }
 
@@ -98,7 +98,7 @@ impl Functions {
         patch: NodePatch,
         wait: Duration,
     ) -> Result<NodeDetail, ClientError> {
-        let path = paths::NODE.replace("{id}", &segment(id));
+        let path = paths::NODE.replace("{id}", &segment(id)?);
         let call = self.transport.patch(&path).within(Some(wait + CHANGE_WITHIN));
         call.query(&[("wait", wait.as_secs())]).body(&patch).json("a node").await
     }

@@ -373,9 +373,11 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Escapes `text` as a single segment of a path. URL libraries resolve `.` and `..` even if encoded, so
-/// these become a name that no service knows.
-pub(crate) fn segment(text: &str) -> String {
+/// Escapes `text` as a single segment of a path.
+///
+/// # Errors
+/// [`ClientError::Name`] for `.` and `..`, since URL libraries resolve them even if they are encoded.
+pub(crate) fn segment(text: &str) -> Result<String, ClientError> {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
             char::from(byte).to_string()
@@ -383,9 +385,9 @@ pub(crate) fn segment(text: &str) -> String {
         byte => format!("%{byte:02X}"),
     };
     if matches!(text, "." | "..") {
-        return text.replace('.', "%252E");
+        return Err(ClientError::Name { name: text.to_owned() });
     }
-    text.bytes().map(byte).collect()
+    Ok(text.bytes().map(byte).collect())
 }
 
 /// Parses `body` as JSON. `what` names the body in errors.

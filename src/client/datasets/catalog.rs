@@ -128,7 +128,7 @@ impl Datasets {
     /// [`ClientError::Refused`] if the key does not own the dataset, or the dataset does not have the
     /// tag.
     pub async fn remove_tag(&self, dataset: DatasetId, tag: &str) -> Result<(), ClientError> {
-        let path = format!("{}{}/", path_of(paths::DATASET_TAGS, dataset), segment(tag));
+        let path = format!("{}{}/", path_of(paths::DATASET_TAGS, dataset), segment(tag)?);
         self.transport.delete(&path).done().await
     }
 

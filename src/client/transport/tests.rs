@@ -221,10 +221,13 @@ async fn response_beyond_the_maximum_length_is_rejected() {
 
 #[test]
 fn text_stays_a_single_segment_of_a_path() {
-    for (text, want) in [("a/b ü?", "a%2Fb%20%C3%BC%3F"), ("..", "%252E%252E"), (".", "%252E")] {
-        let path = format!("/tags/{}/", segment(text));
+    for (text, want) in [("a/b ü?", "a%2Fb%20%C3%BC%3F"), ("...", "..."), ("%2E", "%252E")] {
+        let path = format!("/tags/{}/", segment(text).unwrap());
         assert_eq!(path, format!("/tags/{want}/"));
         assert_eq!(Url::parse(&format!("http://a{path}")).unwrap().path(), path);
+    }
+    for text in [".", ".."] {
+        assert_eq!(segment(text).unwrap_err().to_string(), format!("name must not be `{text}`"));
     }
 }
 
