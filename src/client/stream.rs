@@ -20,7 +20,7 @@ use model::row::Value;
 use model::timestamp::Timestamp;
 use task::backoff::Backoff;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use wire::datasets::FlatRow;
 
 use crate::datasets::NamedRow;
@@ -117,7 +117,7 @@ pub(crate) trait Follow {
     const NOT_SERVED: &'static [u16];
 
     /// Connects, then sends events until the connection is lost or the receiver is dropped. Resets
-    /// `backoff` once the connection works.
+    /// `backoff` once the service has sent an event that shows that the stream works.
     async fn follow_once(
         &mut self,
         events: &mpsc::Sender<StreamEvent<Self::Item>>,
@@ -133,8 +133,13 @@ pub(crate) async fn reconnect<F: Follow>(
 ) {
     let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
     loop {
+        let began = Instant::now();
         let Err(lost) = stream.follow_once(&events, &mut backoff).await;
         let Lost::Connection(why) = lost else { return };
+        // The service responded and sent something, even if there was no item.
+        if began.elapsed() > 2 * SILENCE_MAX {
+            backoff.reset();
+        }
         if why.status().is_some_and(|status| F::NOT_SERVED.contains(&status)) {
             // An error means that the receiver was dropped, which is fine.
             events.send(StreamEvent::NotServed).await.unwrap_or_default();
@@ -190,7 +195,7 @@ fn lines(
     chunks: impl Stream<Item = Result<Bytes, reqwest::Error>> + Send + 'static,
     transport: Transport,
     n_bytes: Arc<AtomicUsize>,
-) -> BoxStream<'static, Result<Vec<u8>, ClientError>> {
+) -> BoxStream<'static, Result<Bytes, ClientError>> {
     let start = (chunks.boxed(), transport, n_bytes);
     let lines = try_unfold(start, async |(mut chunks, transport, n_bytes)| {
         let mut line = Vec::new();
@@ -202,9 +207,13 @@ fn lines(
             if n_bytes.fetch_add(chunk.len(), Ordering::Relaxed) > EVENT_BYTES_MAX {
                 return Err(ClientError::TooLong { limit_bytes: EVENT_BYTES_MAX });
             }
+            let has_end = chunk.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+            if has_end && line.is_empty() {
+                return Ok(Some((chunk, (chunks, transport, n_bytes))));
+            }
             line.extend_from_slice(&chunk);
-            if chunk.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-                return Ok(Some((line, (chunks, transport, n_bytes))));
+            if has_end {
+                return Ok(Some((line.into(), (chunks, transport, n_bytes))));
             }
         }
     });

@@ -165,3 +165,44 @@ async fn stream_ends_when_receiver_is_dropped() {
     drop(events);
     timeout(SOON, group.shutdown()).await.expect("the task stops");
 }
+
+/// Connections of a service that closes each after its time, and sends no items.
+struct Quiet(std::vec::IntoIter<Duration>);
+
+impl Follow for Quiet {
+    type Item = ();
+
+    const NOT_SERVED: &'static [u16] = &[];
+
+    async fn follow_once(
+        &mut self,
+        _: &mpsc::Sender<StreamEvent<()>>,
+        _: &mut Backoff,
+    ) -> Result<Infallible, Lost> {
+        sleep(self.0.next().ok_or(Lost::Receiver)?).await;
+        Err(ClientError::TooLong { limit_bytes: 1 }.into())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn quiet_connection_that_lasted_is_retried_soon() {
+    let mut lives = vec![SILENCE_MAX; 8];
+    lives.push(Duration::from_hours(1));
+    let (sender, mut events) = mpsc::channel(16);
+    reconnect(Quiet(lives.into_iter()), sender).await;
+    let mut waits = Vec::new();
+    while let Some(StreamEvent::Lost { retry_in, .. }) = events.recv().await {
+        waits.push(retry_in);
+    }
+    assert_eq!(waits.len(), 9);
+    assert!(waits[7] >= RETRY_LONGEST / 2 && waits[8] <= RETRY_FIRST, "{waits:?}");
+}
+
+#[tokio::test]
+async fn incomplete_lines_are_joined() {
+    let transport = Transport::new("http://127.0.0.1:8080", None).unwrap();
+    let chunks = ["a\nb\n", "c", "d\n"].map(|text| Ok(Bytes::from(text)));
+    let lines = lines(futures::stream::iter(chunks), transport, Arc::default());
+    let lines: Vec<_> = lines.map(Result::unwrap).collect().await;
+    assert_eq!(lines, ["a\nb\n", "cd\n"]);
+}
