@@ -80,7 +80,7 @@ fn small_tree_that_takes_long_to_parse_is_rejected() {
     let mut blocks = Blocks::new();
     // A file, of type 2, without data. Field 4 is ignored.
     let mut unixfs = vec![8, 2, 34];
-    crate::varint::write_prefixed(&[0; 1_000_000], &mut unixfs);
+    crate::varint::write_prefixed(&vec![0; 1_000_000], &mut unixfs);
     let mut block = vec![10];
     crate::varint::write_prefixed(&unixfs, &mut block);
     let part = put(&mut blocks, Codec::DagPb, block);

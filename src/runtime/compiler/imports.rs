@@ -71,10 +71,10 @@ mod tests {
             client: std::sync::Arc::default(),
         };
         let program = Program::new(wat::parse_str(wat).unwrap());
-        match Runtime::new(options).unwrap().execute_here(&program, run) {
-            Ok(outcome) => Ok(assert_eq!(outcome.exit_code, 0)),
-            Err(error) => Err(task::causes::chain(&error)),
-        }
+        let outcome = Runtime::new(options).unwrap().execute_here(&program, run);
+        let outcome = outcome.map_err(|error| task::causes::chain(&error))?;
+        assert_eq!(outcome.exit_code, 0);
+        Ok(())
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::{env, fs};
 
+use ::parquet::file::metadata::{ParquetMetaDataReader, RowGroupMetaData};
 use model::block::Series;
 use model::resolution::Resolution;
 use model::row::Bucket;
@@ -138,8 +139,8 @@ fn wide_rows_are_written_in_smaller_batches() {
     block.columns[2] = Series::String(vec![Some(text)]);
     let pieces = [(); 9].map(|()| Rows::Raw(block.clone()));
     let file = render(Output::Parquet, Resolution::Raw, &pieces);
-    let reader = ::parquet::file::metadata::ParquetMetaDataReader::new();
+    let reader = ParquetMetaDataReader::new();
     let metadata = reader.parse_and_finish(&bytes::Bytes::from(file)).unwrap();
-    let n_rows = metadata.row_groups().iter().map(|group| group.num_rows());
+    let n_rows = metadata.row_groups().iter().map(RowGroupMetaData::num_rows);
     assert_eq!(n_rows.collect::<Vec<_>>(), [4, 4, 1]);
 }

@@ -436,7 +436,7 @@ async fn change_of_a_topic_is_applied_even_if_its_request_ends_early() {
     let mut news = inference.news();
     let is_active = || inference.topic(topic(3)).map(|topic| topic.is_active);
     assert!(inference.set_active(topic(3), false, &creator).now_or_never().is_none());
-    timeout(Duration::from_secs(60), news.changed()).await.unwrap().unwrap();
+    timeout(Duration::from_mins(1), news.changed()).await.unwrap().unwrap();
     assert_eq!(is_active(), Some(false));
     // The deletion waits for the change.
     assert!(inference.delete_topic(topic(3), &creator).await.is_ok());
