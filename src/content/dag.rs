@@ -188,7 +188,8 @@ impl Walk<'_> {
         };
         let n_data = if let Node::File { data, .. } = &node { data.len() } else { 0 };
         let n_visits = 1 + block.len().saturating_sub(n_data) / VISIT_BYTES;
-        let too_many = ContentError::TooMuch { what: "links", max: VISITS_MAX };
+        let what = "links, counting 256 bytes of metadata as one";
+        let too_many = ContentError::TooMuch { what, max: VISITS_MAX };
         self.visits_left = self.visits_left.checked_sub(n_visits).ok_or(too_many)?;
         Ok(node)
     }
