@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::node::{PeerId, Role};
+use parking_lot::Mutex;
 use task::causes::chain;
 use task::tally::Tally;
 use tokio::select;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
 use tracing::{debug, warn};
+use web::rate_limit::LogLimit;
 
 use super::NodeRole;
 use super::offers::Offers;
@@ -60,6 +63,8 @@ pub(super) struct Dispatch {
     installers: Tally<PeerId>,
     /// Requests for functions that wait for their content.
     function_requests: Tally<PeerId>,
+    /// Limits the log lines about dropped messages.
+    dropped: Mutex<LogLimit>,
 }
 
 impl Dispatch {
@@ -81,6 +86,7 @@ impl Dispatch {
             installing: Arc::new(Semaphore::new(128)),
             installers: Tally::default(),
             function_requests: Tally::default(),
+            dropped: Mutex::default(),
         }
     }
 
@@ -368,7 +374,10 @@ impl Dispatch {
         work: impl Future<Output = ()> + Send + 'static,
     ) {
         let Ok(permit) = Arc::clone(handled).try_acquire_owned() else {
-            warn!("dropped a {name}: too many are in progress");
+            let (is_logged, n_before) = self.dropped.lock().admit(Instant::now(), 1);
+            if is_logged {
+                warn!(n_before, "dropped a {name}: too many are in progress");
+            }
             return;
         };
         self.context.group.spawn(name, async move {
