@@ -521,8 +521,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>>;
 
-    /// Deletes the rows of a span, including archived rows, and updates the buckets, in one commit.
-    /// PostgreSQL deletes many rows in several commits, from the oldest row on, if none are archived.
+    /// Deletes the rows of a span, including archived rows, and updates the buckets. PostgreSQL and an
+    /// archived store delete many rows in several commits, from the oldest row on, even if the caller is
+    /// cancelled.
     ///
     /// Buckets that lose all their rows are deleted. Buckets of pruned rows remain unless the span
     /// covers them completely.

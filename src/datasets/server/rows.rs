@@ -91,14 +91,15 @@ pub(super) async fn get(
 
 /// Deletes the rows of a range from a dataset that the key owns.
 ///
-/// The buckets of these rows are updated in the same commit, including buckets whose rows are no longer
-/// kept. Both bounds are required, since a request with a forgotten bound would delete too much.
+/// The buckets of these rows are updated, too, including buckets whose rows are no longer kept. Very many
+/// rows are deleted in several commits, from the oldest row on; repeat a request that failed to delete
+/// the rest. Both bounds are required, since a request with a forgotten bound would delete too much.
 #[utoipa::path(delete, path = paths::ROWS, operation_id = "delete_rows", tag = "producing",
     params(WhichDataset,
         ("start" = String, Query, format = DateTime, description = "The first timestamp, inclusive."),
         ("end" = String, Query, format = DateTime, description = "The last timestamp, inclusive.")),
     responses((status = 200, description = "Number of deleted rows", body = RowsDeleted,
-        headers(("X-Revision" = u64, description = "The commit that deleted the rows")))))]
+        headers(("X-Revision" = u64, description = "The last commit that deleted rows")))))]
 pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Response> {
     let params = read_params(&uri)?;
     let (which, bounds) = (params.dataset()?, params.bounds()?);

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use futures::executor::block_on;
 use futures::future::{BoxFuture, FutureExt as _};
 use model::block::Block;
 use model::dataset::DatasetId;
 use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 
 use super::months::{TRIES, fails, stamps};
 use super::{Archive, ArchivedStore, random};
@@ -22,6 +24,10 @@ use crate::store::{
 /// Maximum number of archived rows that are searched for rows above a requested row number. A reader
 /// that is further behind should download the dataset.
 const SINCE_ROWS_MAX: u64 = 512 * 1024;
+
+/// Maximum number of stored rows that one commit deletes. PostgreSQL deletes a million rows in some
+/// seconds, and cancels a statement after 20 s.
+const DELETE_ROWS: u64 = if cfg!(test) { 500 } else { 250_000 };
 
 /// Resolution of the buckets that are computed from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
@@ -46,6 +52,37 @@ impl Archive {
             )?;
             Ok(Beneath { span, stamps: stamps(months), rows })
         })
+    }
+
+    /// Deletes the rows in a span, in parts with at most [`DELETE_ROWS`] stored rows.
+    fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        mut span: Span,
+        now: Timestamp,
+        on_commit: &OnRemoval,
+    ) -> Result<Removed> {
+        let mut n_rows = 0_u64;
+        loop {
+            let read = PageRead { skip: DELETE_ROWS, ..PageRead::raw(span, Order::Ascending, 1) };
+            let rest = self.store.page(dataset, &read)?.rows.timestamp(0);
+            let part = Span { last: rest.map_or(span.last, just_before), ..span };
+            let delete = || {
+                let archived = self.deletion(dataset, part)?;
+                let deletion = RowDeletion { span: part, now, archived };
+                block_on(self.store.delete_rows(dataset, deletion, Arc::clone(on_commit)))
+            };
+            let mut repetitions = 1..TRIES;
+            let removed = loop {
+                match delete() {
+                    Err(StoreError::ArchiveChanged { .. }) if repetitions.next().is_some() => {}
+                    done => break done?,
+                }
+            };
+            n_rows = n_rows.saturating_add(removed.n_rows);
+            let Some(first) = rest else { return Ok(Removed { n_rows, ..removed }) };
+            span.first = first;
+        }
     }
 
     /// Prepares the deletion of the rows in a span. Returns `None` if the dataset has no archived rows.
@@ -195,17 +232,8 @@ impl Store for ArchivedStore {
         RowDeletion { span, now, .. }: RowDeletion,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<Removed>> {
-        async move {
-            let store = &self.archive.store;
-            repeat(|| async {
-                let prepare = move |archive: &Archive| archive.deletion(dataset, span);
-                let archived = self.blocking(prepare).await?;
-                let deletion = RowDeletion { span, now, archived };
-                store.delete_rows(dataset, deletion, Arc::clone(&on_commit)).await
-            })
-            .await
-        }
-        .boxed()
+        // The thread continues if the caller is cancelled.
+        self.blocking(move |archive| archive.delete_rows(dataset, span, now, &on_commit)).boxed()
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {

@@ -81,6 +81,38 @@ const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
 /// occupies a connection. Ids that differ by a multiple of 1024 share a queue, too.
 type Queues = [Queue<()>; 1024];
 
+/// The connections, queues and hints for writes.
+#[derive(Debug, Clone)]
+struct Writes {
+    connections: Connections,
+    queues: Arc<Queues>,
+    hints: Arc<Hints>,
+}
+
+impl Writes {
+    /// Runs `work` in a transaction, after the earlier writes of its dataset, and calls `on_commit` with
+    /// its result.
+    async fn write<T: Send>(
+        &self,
+        dataset: Option<DatasetId>,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send,
+        on_commit: impl FnOnce(&T) + Send,
+    ) -> Result<T> {
+        let queues = &self.queues;
+        let queue = dataset.and_then(|dataset| {
+            queues.get(usize::try_from(dataset.get()).unwrap_or_default() % queues.len())
+        });
+        let _turn = match queue {
+            Some(queue) => Some(queue.lock().await),
+            None => None,
+        };
+        let done = self.connections.write(work).await?;
+        on_commit(&done);
+        self.hints.note_commit();
+        Ok(done)
+    }
+}
+
 /// The shared store.
 #[derive(Debug)]
 pub struct PostgresStore {
@@ -90,7 +122,7 @@ pub struct PostgresStore {
     /// True if the rows of this store are merged with archived rows. Otherwise, datasets with archived
     /// rows are not read, since another service may have archived them after this store was opened.
     has_archive: AtomicBool,
-    queues: Arc<Queues>,
+    writes: Writes,
     hints: Arc<Hints>,
     group: Group,
     /// `None` only while the store is dropped.
@@ -139,13 +171,16 @@ impl PostgresStore {
             let _context = runtime.enter();
             Connections::new(url, CONNECTIONS)
         };
+        let hints = Arc::new(Hints::new());
+        let queues = Arc::new([(); 1024].map(|()| Queue::default()));
+        let (writer, writer_hints) = (connections.clone(), Arc::clone(&hints));
         let mut store = Self {
             connections,
             era: 0,
             is_read_only,
             has_archive: AtomicBool::new(false),
-            queues: Arc::new([(); 1024].map(|()| Queue::default())),
-            hints: Arc::new(Hints::new()),
+            writes: Writes { connections: writer, queues, hints: writer_hints },
+            hints,
             group: Group::default(),
             runtime: Some(runtime),
         };
@@ -221,26 +256,18 @@ impl PostgresStore {
         if self.is_read_only {
             return ready(Err(StoreError::ReadOnly)).boxed();
         }
+        let writes = self.writes.clone();
+        self.run_to_end(async move { writes.write(dataset, work, on_commit).await })
+    }
+
+    /// Runs `work` in a task on the runtime of the store, even if the caller is cancelled.
+    fn run_to_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T>> {
         let (reply, result) = oneshot::channel();
-        let (connections, queues) = (self.connections.clone(), Arc::clone(&self.queues));
-        let hints = Arc::clone(&self.hints);
-        let write = async move {
-            let queue = dataset.and_then(|dataset| {
-                queues.get(usize::try_from(dataset.get()).unwrap_or_default() % queues.len())
-            });
-            let turn = match queue {
-                Some(queue) => Some(queue.lock().await),
-                None => None,
-            };
-            let done = connections.write(work).await;
-            if let Ok(done) = &done {
-                on_commit(done);
-                hints.note_commit();
-            }
-            drop(turn);
-            // Fails only if the caller was cancelled.
-            drop(reply.send(done));
-        };
+        // `send` fails only if the caller was cancelled.
+        let write = async move { drop(reply.send(work.await)) };
         self.within(|| self.group.spawn_to_end("write", write));
         async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
@@ -461,22 +488,26 @@ impl Store for PostgresStore {
         mut deletion: RowDeletion,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<Removed>> {
-        async move {
+        if self.is_read_only {
+            return ready(Err(StoreError::ReadOnly)).boxed();
+        }
+        let writes = self.writes.clone();
+        let delete = self.run_to_end(async move {
             let mut n_rows = 0_u64;
             loop {
-                let (part, on_commit) = (deletion.clone(), Arc::clone(&on_commit));
-                let delete = self.write_and_report(
+                let part = deletion.clone();
+                let delete = writes.write(
                     Some(dataset),
                     move |c| append::delete_rows(c, dataset, part).boxed(),
-                    move |(removed, _): &(Removed, _)| on_commit(removed),
+                    |(removed, _): &(Removed, _)| on_commit(removed),
                 );
-                let (removed, rest) = delete.await.map_err(|error| self.explain(error))?;
+                let (removed, rest) = delete.await?;
                 n_rows = n_rows.saturating_add(removed.n_rows);
                 let Some(first) = rest else { return Ok(Removed { n_rows, ..removed }) };
                 deletion.span.first = first;
             }
-        }
-        .boxed()
+        });
+        async move { delete.await.map_err(|error| self.explain(error)) }.boxed()
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
