@@ -89,6 +89,12 @@ fn date(clock: Clock) -> SteadyDate {
     SteadyDate::new(clock, Timestamp::default(), LEAP_HOLD)
 }
 
+/// Returns true if an error affects all datasets.
+const fn is_of_store(error: &StoreError) -> bool {
+    use StoreError::{Closed, Format, Full, Locked, ReadOnly, Replaced, Unreachable};
+    matches!(error, Closed | Format { .. } | Full | Locked | ReadOnly | Replaced | Unreachable(_))
+}
+
 /// Deletes the rows that exceed the retention of their datasets at the time `date`. Returns the number
 /// of deleted rows. Continues with the next dataset if one fails.
 pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u64, StoreError> {
@@ -96,6 +102,7 @@ pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u
     for Dataset { id, metadata, .. } in datasets.read_store(|store| store.retained()).await? {
         match datasets.prune_retained(id, &metadata, date).await {
             Ok(n_gone) => n_rows += n_gone,
+            Err(error) if is_of_store(&error) => return Err(error),
             Err(error) => warn!(dataset.id = %id, error = &error as &dyn Error,
                 "failed to delete old rows of dataset {id}"),
         }

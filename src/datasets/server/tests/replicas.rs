@@ -8,6 +8,7 @@ use model::dataset::DatasetId;
 use super::stream::{Reader, brief};
 use super::*;
 use crate::replicas::{POLL_EVERY, run};
+use crate::retention::delete_old;
 use crate::server::stream::NO_ACCESS;
 
 /// Number of rows that each service inserts in a test.
@@ -298,6 +299,12 @@ async fn read_only_service_rejects_writes_and_waits_for_commits_seen_by_the_clie
     let (status, body) = json_of(response).await;
     assert_eq!(status, 503);
     assert!(body["error"].as_str().unwrap().contains("this service is read-only"), "{body}");
+
+    let change = json!({"metadata": {"keep_days": "1"}});
+    let path = format!("/api/datasets/{}/", pair.dataset);
+    assert_eq!(pair.one.call(&pair.one.owner, "PATCH", &path, &change).await.0, 200);
+    let deleted = delete_old(&service.app.datasets, service.clock.now()).await;
+    assert!(matches!(deleted, Err(StoreError::ReadOnly)), "{deleted:?}");
 
     pair.insert(&pair.one, 0, 1.0).await;
     let read = async |seen: u64| {
