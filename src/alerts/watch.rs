@@ -261,7 +261,7 @@ async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
 /// Attempts to read a stream since it was last connected.
 struct Attempts {
     backoff: Backoff,
-    /// Problems that were reported.
+    /// Problems that were reported and may last.
     reported: BTreeSet<String>,
 }
 
@@ -297,7 +297,7 @@ impl FactSource {
     }
 
     /// Reports that some facts are missing, unless this was reported since the stream was last
-    /// connected.
+    /// connected or all facts of an item were read.
     async fn report_once(&self, text: String, attempts: &mut Attempts) {
         if attempts.reported.insert(text.clone()) {
             self.send(Event::Problem { text, rules: Vec::new() }).await;
@@ -329,7 +329,11 @@ impl FactSource {
                     self.send(Event::Connected(self.rule_names())).await;
                 }
                 StreamEvent::Item(item) => {
-                    for fact in facts_of(item).await {
+                    let facts = facts_of(item).await;
+                    if !facts.is_empty() && facts.iter().all(Result::is_ok) {
+                        attempts.reported.clear();
+                    }
+                    for fact in facts {
                         match fact {
                             Ok(fact) => self.facts.send(fact).await.ok()?,
                             Err(problem) => self.report_once(problem, attempts).await,
@@ -484,18 +488,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn missing_facts_of_many_items_are_reported_once() {
+    async fn missing_facts_are_reported_once_until_the_facts_of_an_item_are_read() {
         let (facts, _facts) = mpsc::channel(1);
         let (events, mut reported) = mpsc::channel(EVENTS_CAPACITY);
         let source = FactSource { facts, events, rules: Vec::new() };
         let (stream, received) = mpsc::channel(EVENTS_CAPACITY);
-        for _ in 0..3 {
-            stream.send(StreamEvent::Item(())).await.unwrap();
+        let missing = || Err("cannot read executions: busy".to_owned());
+        // Items without facts do not show that facts can be read.
+        for facts in
+            [vec![missing()], vec![], vec![missing()], vec![Ok(Fact::Tick)], vec![missing()]]
+        {
+            stream.send(StreamEvent::Item(facts)).await.unwrap();
         }
         drop(stream);
-        let facts_of = |()| ready(vec![Err("cannot read executions: busy".to_owned())]);
-        source.read(received, "the stream", &mut Attempts::default(), facts_of).await;
-        assert!(matches!(reported.try_recv(), Ok(Event::Problem { .. })));
+        source.read(received, "the stream", &mut Attempts::default(), ready).await;
+        for _ in 0..2 {
+            assert!(matches!(reported.try_recv(), Ok(Event::Problem { .. })));
+        }
         assert!(reported.try_recv().is_err());
     }
 }
