@@ -44,9 +44,8 @@ fn create(path: &Path) -> Result<AtomicFile, AdminError> {
 /// Copies the store at `path` to the empty file `draft`.
 fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
     // A path is a text in SQL.
-    let draft = draft.to_str();
-    let draft =
-        draft.ok_or_else(|| AdminError::file(path, io::ErrorKind::InvalidFilename.into()))?;
+    let invalid = || AdminError::file(draft, io::ErrorKind::InvalidFilename.into());
+    let draft = draft.to_str().ok_or_else(invalid)?;
     let reading = || -> Result<()> {
         let connection = tables::SCHEMA.open_read_only(path)?;
         connection.execute("VACUUM INTO ?1", [draft])?;
@@ -79,14 +78,15 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
         }
     })?;
     // Moves the data of the log to the old file, which is then whole if replacing it fails. The log of a
-    // damaged file is not needed.
+    // damaged file, or of a file that is not a database, is not needed.
     let merge_log = || -> Result<()> {
         Ok(Connection::open(to)?.pragma_update(None, "journal_mode", "delete")?)
     };
-    if to.exists()
-        && let Err(error @ StoreError::Full) = merge_log()
-    {
-        return Err(AdminError::store(to, error));
+    if to.exists() {
+        match merge_log() {
+            Ok(()) | Err(StoreError::Corrupt(_)) => {}
+            Err(error) => return Err(AdminError::store(to, error)),
+        }
     }
     for ending in LOG_ENDINGS {
         let rest = with_ending(to, ending);
