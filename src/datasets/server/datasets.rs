@@ -61,8 +61,9 @@ pub(super) async fn list(
 /// key.
 ///
 /// The metadata fields `keep_days` and `keep_bytes` limit the rows that are kept. Older rows are
-/// deleted, about a thousand at a time, and their buckets stay. Of archived rows, `keep_days` deletes
-/// whole months, and `keep_bytes` neither counts nor deletes any.
+/// deleted, about a thousand at a time, and their buckets stay. `keep_days` deletes rows only once the
+/// service has run for an hour. Of archived rows, it deletes whole months, and `keep_bytes` neither
+/// counts nor deletes any.
 ///
 /// Buckets are computed from the columns `open`, `high`, `low` and `close` if all of them exist, otherwise
 /// from the column that the metadata field `value_column` names, or else from the first float column. On
