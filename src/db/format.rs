@@ -23,8 +23,8 @@ pub const fn advice(found: i64, known: i64) -> &'static str {
     if found > known {
         "run the version that raised it, or restore the backup made before"
     } else {
-        "a service upgrades recent formats at its start, and `datasets restore` upgrades backups; export \
-         the data of an older format with the version that wrote it"
+        "a service upgrades it at its start unless it is too old: then export the data with the version \
+         that wrote it"
     }
 }
 

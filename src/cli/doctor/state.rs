@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use accounts::Accounts;
+use accounts::{Accounts, AccountsError};
 use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 use stack::data_dir::DataDir;
 use task::causes::chain;
@@ -20,6 +20,9 @@ const FREE_MIB_MIN: u64 = 1024;
 
 /// Advice for a file that cannot be opened.
 const RESTORE: &str = "restore a backup, or move the file away; see `triptych man operate`";
+
+/// Advice for a file on a full disk.
+const FREE: &str = "free space on its disk";
 
 /// Observation for a file that can be opened.
 const OPENS: &str = "opens";
@@ -122,8 +125,8 @@ fn free_mib(folder: &Path) -> Option<u64> {
     Some(disk.f_bavail.saturating_mul(disk.f_frsize) >> 20)
 }
 
-/// Observation for a file that could be opened or is in use, or the text of the error.
-type OpenResult = Result<&'static str, String>;
+/// Observation for a file that could be opened or is in use, or the text of the error with advice.
+type OpenResult = Result<&'static str, (String, &'static str)>;
 
 type OpenFile = fn(&Path) -> OpenResult;
 
@@ -135,12 +138,17 @@ async fn check_files(data_dir: &DataDir) -> Vec<Finding> {
     for (path, open) in stores.into_iter().filter(|(path, _)| path.exists()) {
         let file = path.clone();
         let opened = spawn_blocking(move || open(&file)).await;
-        findings.push(of_file(&path, opened.unwrap_or_else(|error| Err(error.to_string()))));
+        findings
+            .push(of_file(&path, opened.unwrap_or_else(|error| Err((error.to_string(), RESTORE)))));
     }
     let path = data_dir.accounts();
     if path.exists() {
         let opened = Accounts::open(&path, Clock::system()).await;
-        findings.push(of_file(&path, opened.map(|_| OPENS).map_err(|error| chain(&error))));
+        let failure = |error| {
+            let is_full = matches!(error, AccountsError::Full);
+            (chain(&error), if is_full { FREE } else { RESTORE })
+        };
+        findings.push(of_file(&path, opened.map(|_| OPENS).map_err(failure)));
     }
     findings
 }
@@ -149,7 +157,8 @@ fn open_datasets(path: &Path) -> OpenResult {
     match SqliteStore::open(path) {
         Ok(_) => Ok(OPENS),
         Err(tsdb::store::StoreError::InUse) => Ok(IN_USE),
-        Err(error) => Err(chain(&error)),
+        Err(error @ tsdb::store::StoreError::Full) => Err((chain(&error), FREE)),
+        Err(error) => Err((chain(&error), RESTORE)),
     }
 }
 
@@ -157,7 +166,8 @@ fn open_inference(path: &Path) -> OpenResult {
     match inference::store::Store::open(&path.to_owned().into()) {
         Ok(_) => Ok(OPENS),
         Err(inference::store::StoreError::InUse) => Ok(IN_USE),
-        Err(error) => Err(chain(&error)),
+        Err(error @ inference::store::StoreError::DiskFull) => Err((chain(&error), FREE)),
+        Err(error) => Err((chain(&error), RESTORE)),
     }
 }
 
@@ -175,10 +185,7 @@ fn of_file(path: &Path, opened: OpenResult) -> Finding {
             );
             Finding::wrong(what, format!("belongs to user {owner}, and cannot be opened"), next)
         }
-        Err(error) => {
-            let is_full = free_mib(path) == Some(0);
-            Finding::wrong(what, error, if is_full { "free space on its disk" } else { RESTORE })
-        }
+        Err((error, next)) => Finding::wrong(what, error, next),
     }
 }
 

@@ -87,6 +87,7 @@ impl From<FileError> for StoreError {
     fn from(error: FileError) -> Self {
         match error {
             FileError::Full => Self::DiskFull,
+            FileError::Database { source, .. } if source.is_full() => Self::DiskFull,
             FileError::Replaced => Self::Replaced,
             FileError::Closed => Self::Closed,
             FileError::Commit(fault) => Self::Statement(fault),
