@@ -52,7 +52,8 @@ pub(super) fn append(
     beneath: Option<&Beneath>,
 ) -> Result<Appended> {
     // Columns can be added after the rows were parsed.
-    rows.widen(&catalog::dtypes(connection, dataset)?);
+    let columns = catalog::columns(connection, dataset)?;
+    rows.widen(&columns.iter().map(|(_, dtype)| *dtype).collect::<Vec<_>>());
     if mode == AppendMode::Merge {
         fill(connection, dataset, rows, beneath)?;
     }
@@ -66,7 +67,7 @@ pub(super) fn append(
         return Ok(progress.state.appended(n));
     };
     let Place { is_after, n_folded } = progress.state.place(rows, mode)?;
-    let fold = catalog::fold(connection, dataset)?;
+    let fold = catalog::fold_of(connection, dataset, &columns)?;
     if !is_after {
         let until = progress.state.archived_until;
         ready(records::check_beneath(&mut &*connection, dataset, first, until, beneath))?;
@@ -217,9 +218,9 @@ fn put_many(
     if let (Some(first), Some(last)) = (late.times.first(), late.times.last()) {
         let n_chunks_max = n_late / LATE_ROWS_PER_CHUNK;
         let span = Span { first: *first, last: *last };
-        // Limits the memory for the rows of the tail.
-        if tail::count(connection, dataset, span)? <= n_late.max(LATE_ROWS_MAX)
-            && chunks::n_covering(connection, series, &late.times, n_chunks_max)? <= n_chunks_max
+        if chunks::n_covering(connection, series, &late.times, n_chunks_max)? <= n_chunks_max
+            // Limits the memory for the rows of the tail.
+            && tail::count(connection, dataset, span)? <= n_late.max(LATE_ROWS_MAX)
         {
             let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
             chunks::overlay(connection, series, &under.merge(&late))?;

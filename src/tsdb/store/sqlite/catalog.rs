@@ -137,11 +137,23 @@ fn forget_metadata(connection: &Connection, dataset: &Dataset) -> Result<()> {
 
 /// Returns the columns from which the dataset's buckets are computed, or `None` if it has no buckets.
 pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Option<Fold>> {
+    fold_of(connection, dataset, &columns(connection, dataset)?)
+}
+
+/// Returns the names and types of all columns of a dataset. Deleted columns have no name.
+pub(super) fn columns(connection: &Connection, dataset: DatasetId) -> Result<Vec<(String, Dtype)>> {
     // The name of a deleted column begins with a tab.
     let sql = "SELECT iif(name GLOB char(9) || '*', '', name), dtype FROM columns
          WHERE dataset = ?1 ORDER BY ordinal";
-    let columns: Vec<(String, Dtype)> =
-        connection.all(sql, [dataset.get()], |row| Ok((row.get(0)?, dtype(row, 1)?)))?;
+    Ok(connection.all(sql, [dataset.get()], |row| Ok((row.get(0)?, dtype(row, 1)?)))?)
+}
+
+/// Returns the fold of a dataset with these columns, like [`fold`].
+pub(super) fn fold_of(
+    connection: &Connection,
+    dataset: DatasetId,
+    columns: &[(String, Dtype)],
+) -> Result<Option<Fold>> {
     let columns: Vec<_> = columns.iter().map(|(name, dtype)| (name.as_str(), *dtype)).collect();
     let sql = "SELECT value FROM metadata WHERE dataset = ?1 AND field = ?2";
     let value_column: Option<String> =
