@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::TryFutureExt as _;
 use futures::executor::block_on;
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
@@ -30,6 +31,7 @@ use tokio::task::unconstrained;
 use tokio::time::timeout;
 
 pub use self::error::ObjectError;
+use self::error::REPLACED;
 use self::url::Target;
 pub use self::url::{ArchiveUrl, ArchiveUrlError};
 
@@ -193,10 +195,15 @@ impl Objects {
         // `coalesce_ranges` panics if fewer bytes are returned than requested.
         let fetch = async |range: Range<u64>| {
             let n_bytes = range.end - range.start;
-            let read = self.store.get_range(&path, range).await?;
-            if read.len() as u64 == n_bytes { Ok(read) } else { Err(error::too_short()) }
+            let read = self.store.get_range(&path, range).await;
+            let read = read.map_err(|error| ObjectError::classify(key, error))?;
+            if read.len() as u64 == n_bytes {
+                Ok(read)
+            } else {
+                Err(ObjectError::damaged(key, "it is too short"))
+            }
         };
-        self.wait(key, READ_WITHIN, coalesce_ranges(ranges, fetch, GAP_BYTES))
+        self.wait(READ_WITHIN, coalesce_ranges(ranges, fetch, GAP_BYTES))
     }
 
     /// Reads a range of an object. Blocks.
@@ -207,7 +214,9 @@ impl Objects {
 
     /// Returns the version and the length of an object, or `None` if it does not exist. Blocks.
     pub(crate) fn find(&self, key: &str) -> Result<Option<ObjectMeta>> {
-        match self.wait(key, READ_WITHIN, self.store.head(&path(key)?)) {
+        let path = path(key)?;
+        let head = self.store.head(&path).map_err(|error| ObjectError::classify(key, error));
+        match self.wait(READ_WITHIN, head) {
             Ok(meta) => Ok(Some(meta)),
             Err(ObjectError::Missing { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -226,13 +235,11 @@ impl Objects {
     ) -> Result<()> {
         let (store, path) = (&self.store, path(key)?);
         let n_parts = n_bytes.div_ceil(PART_BYTES as u64).max(1);
-        let within = REQUEST_WITHIN.saturating_mul(u32::try_from(n_parts).unwrap_or(u32::MAX));
+        let limit = REQUEST_WITHIN.saturating_mul(u32::try_from(n_parts).unwrap_or(u32::MAX));
         let lock = self.lock_directory(key)?;
         let write = async {
-            let io = |source: std::io::Error| object_store::Error::Generic {
-                store: "archive",
-                source: source.into(),
-            };
+            let io = |source: std::io::Error| ObjectError::Failed(source.into());
+            let failed = |error| ObjectError::classify(key, error);
             let mut part = Vec::new();
             if n_parts == 1 && lock.is_none() {
                 file.read_to_end(&mut part).map_err(io)?;
@@ -242,9 +249,10 @@ impl Objects {
                         PutMode::Update(UpdateVersion { e_tag, version })
                     }
                 };
-                return store.put_opts(&path, part.into(), mode.into()).await.map(drop);
+                let put = store.put_opts(&path, part.into(), mode.into()).await;
+                return put.map(drop).map_err(failed);
             }
-            let upload = store.put_multipart(&path).await?;
+            let upload = store.put_multipart(&path).await.map_err(failed)?;
             let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
             let sent = async {
                 loop {
@@ -253,38 +261,40 @@ impl Objects {
                     if part.is_empty() {
                         break;
                     }
-                    upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+                    upload.wait_for_capacity(PARTS_AT_ONCE).await.map_err(failed)?;
                     upload.write(&part);
                 }
                 // The completion of a multipart upload cannot be conditional. In a directory, the lock
                 // prevents conflicts. On S3, the version is compared as late as possible, when only the
                 // last part and the completion are still to be sent.
-                upload.wait_for_capacity(0).await?;
+                upload.wait_for_capacity(0).await.map_err(failed)?;
                 let found = match store.head(&path).await {
                     Err(object_store::Error::NotFound { .. }) => None,
-                    found => found?.e_tag,
+                    found => found.map_err(failed)?.e_tag,
                 };
                 if found == replaced.and_then(|replaced| replaced.e_tag) {
                     return Ok(());
                 }
-                let (path, source) = (path.to_string(), "another version".into());
-                Err(object_store::Error::Precondition { path, source })
+                Err(ObjectError::damaged(key, REPLACED))
             };
-            if let Err(error) = sent.await {
+            if let Err(error) = within(limit, sent).await {
                 // If the abort fails, S3 retains the uploaded parts, but they are not visible as an
                 // object.
                 upload.abort().await.ok();
                 return Err(error);
             }
-            upload.finish().await.map(drop)
+            upload.finish().await.map(drop).map_err(failed)
         };
-        self.wait(key, within, write)
+        // Leaves time for the abort.
+        self.wait(limit + REQUEST_WITHIN, write)
     }
 
     /// Deletes an object. A missing object is not an error. Blocks.
     pub(crate) fn delete(&self, key: &str) -> Result<()> {
         let _lock = self.lock_directory(key)?;
-        match self.wait(key, READ_WITHIN, self.store.delete(&path(key)?)) {
+        let path = path(key)?;
+        let delete = self.store.delete(&path).map_err(|error| ObjectError::classify(key, error));
+        match self.wait(READ_WITHIN, delete) {
             Ok(()) | Err(ObjectError::Missing { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -322,18 +332,14 @@ impl Objects {
 
     /// Blocks until a request completes. Can be called on any thread, except within another `block_on`.
     /// The tasks of its connections run on the runtime of the archive.
-    fn wait<T>(
-        &self,
-        key: &str,
-        limit: Duration,
-        request: impl Future<Output = object_store::Result<T>>,
-    ) -> Result<T> {
+    fn wait<T>(&self, limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
         let _context = self.runtime.as_ref().map(Runtime::enter);
-        match block_on(unconstrained(timeout(limit, request))) {
-            Ok(done) => done.map_err(|error| ObjectError::classify(key, error)),
-            Err(late) => Err(ObjectError::Unreachable(late.into())),
-        }
+        block_on(unconstrained(within(limit, request)))
     }
+}
+
+async fn within<T>(limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
+    timeout(limit, request).await.unwrap_or_else(|late| Err(ObjectError::Unreachable(late.into())))
 }
 
 fn path(key: &str) -> Result<Path> {

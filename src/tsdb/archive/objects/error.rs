@@ -7,6 +7,9 @@ use task::causes::causes;
 
 use crate::store::Cause;
 
+/// Description of an object that differs because of a concurrent write.
+pub(super) const REPLACED: &str = "it was replaced while another version was written";
+
 /// Failure of a request to the archive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -71,7 +74,7 @@ impl ObjectError {
     pub(super) fn classify(key: &str, error: object_store::Error) -> Self {
         use object_store::Error::{AlreadyExists, Precondition};
         if matches!(error, AlreadyExists { .. } | Precondition { .. }) {
-            return Self::damaged(key, "it was replaced while another version was written");
+            return Self::damaged(key, REPLACED);
         }
         let transport = causes(&error).find_map(|cause| cause.downcast_ref::<HttpError>());
         if let Some(transport) = transport {
@@ -88,7 +91,7 @@ impl ObjectError {
             return match error {
                 object_store::Error::NotFound { .. } => Self::Missing { key: key.to_owned() },
                 // A range beyond the end of a file. The type of this error is private, too.
-                error if error.to_string().contains(OUT_OF_RANGE) => {
+                error if error.to_string().contains("Requested range was invalid") => {
                     Self::damaged(key, "it is too short")
                 }
                 error => Self::Failed(error.into()),
@@ -104,14 +107,6 @@ impl ObjectError {
             _ => Self::Failed(cause),
         }
     }
-}
-
-/// Text in the error of a range that is not within an object.
-const OUT_OF_RANGE: &str = "Requested range was invalid";
-
-/// Returns the error of an object that ends within a range.
-pub(super) fn too_short() -> object_store::Error {
-    object_store::Error::Generic { store: "archive", source: OUT_OF_RANGE.into() }
 }
 
 /// Returns true if `error` comes from a request for credentials. The type of such errors is private, so
