@@ -35,10 +35,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::tui::RunError;
-use anyhow::{anyhow, ensure};
+use anyhow::anyhow;
 use clap::builder::Resettable;
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use model::node::Role;
 use tokio::runtime::{Builder, Runtime};
 
@@ -182,7 +181,6 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     for exposed in redact::exposed_passwords(&command, &given) {
         output::tell(&format!("warning: {exposed}"));
     }
-    check_data_dir(&given)?;
     let node = command.find_subcommand(NODE).zip(given.subcommand_matches(NODE));
     let Some(node) = node else { return Ok(Cli::from_arg_matches(&given)?) };
     let n_given = arguments.len();
@@ -199,21 +197,6 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
         anyhow!("invalid option in the node's configuration file or environment: {reason}")
     })?;
     Ok(Cli::from_arg_matches(&given)?)
-}
-
-/// Fails if the command line has `--data-dir`, but the command uses a database instead.
-fn check_data_dir(given: &ArgMatches) -> anyhow::Result<()> {
-    if let Some((_, below)) = given.subcommand() {
-        return check_data_dir(below);
-    }
-    let has = |id| given.try_contains_id(id).unwrap_or_default();
-    let is_typed = |id| has(id) && given.value_source(id) == Some(ValueSource::CommandLine);
-    ensure!(
-        !is_typed("data_dir") || !has("database"),
-        "--data-dir has no effect with the database in --database or TRIPTYCH_STORE\n\
-         hint: leave out one of them, or unset TRIPTYCH_STORE"
-    );
-    Ok(())
 }
 
 /// Treats empty environment variables as unset, since scripts and container files use empty values for
@@ -290,20 +273,6 @@ fn finish<T>(runtime: Runtime, work: impl Future<Output = anyhow::Result<T>>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn data_directory_is_refused_together_with_a_database() {
-        let check = |arguments: &[&str]| {
-            let given = Cli::command().try_get_matches_from([&["triptych"], arguments].concat());
-            check_data_dir(&given.unwrap()).is_ok()
-        };
-        let database = ["--database", "postgres://u@h/x"];
-        let list = ["keys", "list"];
-        assert!(!check(&[&list[..], &["--data-dir", "d"], &database].concat()));
-        assert!(check(&[&list[..], &["--data-dir", "d"]].concat()));
-        assert!(check(&[&list[..], &database].concat()));
-        assert!(check(&["datasets", "backup", "--data-dir", "d", "to.db"]));
-    }
 
     #[test]
     fn command_line_definition_passes_the_check_of_clap() {

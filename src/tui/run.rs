@@ -182,12 +182,12 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         tracing::warn!("{failure}");
         drop(writeln!(std::io::stderr(), "triptych: {failure}"));
     }
-    runner.shutdown().await;
-    // Nobody receives events any more. If the channel is closed, a process that reports its exit
-    // does not wait.
+    // Events are not received any more. If the channel is closed, a process that reports its exit does
+    // not wait.
     local_inbox.close();
-    if timeout(STOP_WITHIN, local.stop()).await.is_err() {
-        tracing::warn!("local processes did not exit within {STOP_WITHIN:?}");
+    let stopping = async { tokio::join!(runner.shutdown(), local.stop()) };
+    if timeout(STOP_WITHIN, stopping).await.is_err() {
+        tracing::warn!("local processes or alerts did not end within {STOP_WITHIN:?}");
     }
     result
 }

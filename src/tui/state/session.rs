@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::State;
 use super::layout::Nudge;
 use crate::screens::Screen;
+use crate::screens::data::state::pins_key;
 use crate::state::layout::HiddenColumns;
 use crate::theme::{InitialTheme, Name};
 
@@ -28,7 +29,8 @@ pub(crate) fn text(state: &State) -> String {
     let dataset = state.data.selected.or(state.saved_selection.dataset).map(DatasetId::get);
     let topic = state.inference.selected.or(state.saved_selection.topic).map(TopicId::get);
     let mut pins = state.data.saved_pins.clone();
-    pins.extend(state.services.addresses.datasets.clone().map(|it| (it, state.data.named_pins())));
+    let address = state.services.addresses.datasets.as_deref();
+    pins.extend(address.map(|it| (pins_key(it).to_owned(), state.data.named_pins())));
     pins.retain(|_, pins| !pins.is_empty());
     let pins = pins.into_iter().map(|(address, pins)| {
         let pins = pins.into_iter().map(|(dataset, name)| json!([dataset.get(), name]));

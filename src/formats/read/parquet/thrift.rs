@@ -1,6 +1,7 @@
 //! Checks of encoded metadata before the `parquet` crate decodes it. The crate allocates memory for
 //! declared numbers, descends into groups of columns recursively, and reads a value in the type that it
-//! expects, whatever type is declared. The encoding is Thrift's compact protocol.
+//! expects, whatever type is declared. Therefore the types below must include every field that the crate
+//! knows. The encoding is Thrift's compact protocol.
 
 use self::Type::{Binary, Bool, Byte, Double, Element, I16, I32, I64, List, Noted, Struct};
 
@@ -53,6 +54,7 @@ const LOGICAL_TYPE: Type = Struct(&[
     (16, Struct(&[(1, Byte)])),
     (17, Struct(&[(1, Binary)])),
     (18, Struct(&[(1, Binary), (2, I32)])),
+    (19, EMPTY),
 ]);
 
 /// An element of the schema. The checked number is that of its children.
@@ -80,6 +82,7 @@ const STATISTICS: Type = Struct(&[
     (6, Binary),
     (7, Bool),
     (8, Bool),
+    (9, I64),
 ]);
 
 const BOX: Type = Struct(&[
@@ -144,7 +147,7 @@ const FOOTER: Type = Struct(&[
     (4, List(&ROW_GROUP)),
     (5, List(&KEY_VALUE)),
     (6, Binary),
-    (7, List(&Struct(&[(1, EMPTY), (2, EMPTY)]))),
+    (7, List(&Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]))),
     (8, Struct(&[(1, CIPHER), (2, CIPHER)])),
     (9, Binary),
 ]);

@@ -120,7 +120,7 @@ pub(crate) struct State {
     pub(crate) filter: Filter,
     /// The pinned datasets.
     pub(crate) pins: Vec<Pin>,
-    /// Ids and names of the datasets pinned at other services, by the address of the service.
+    /// Ids and names of the datasets pinned at other services, by [`pins_key`].
     pub(crate) saved_pins: BTreeMap<String, Vec<(DatasetId, String)>>,
     /// Table of rows.
     pub(crate) table: Table,
@@ -141,6 +141,15 @@ pub(crate) struct State {
     pub(crate) limited_until: Option<Timestamp>,
     /// Time at which failed requests are repeated.
     pub(crate) retry_at: Option<Timestamp>,
+}
+
+/// Returns the key of the pins of the service at `address`. It is the same for all services on this
+/// machine, since each start of the local stack uses other ports.
+pub(crate) fn pins_key(address: &str) -> &str {
+    let is_local = ["127.0.0.1", "localhost", "[::1]"]
+        .iter()
+        .any(|host| address.strip_prefix("http://").is_some_and(|it| it.starts_with(host)));
+    if is_local { "this machine" } else { address }
 }
 
 impl State {

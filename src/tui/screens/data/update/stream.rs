@@ -13,7 +13,7 @@ use crate::screens::data::state::chart::Shape;
 use crate::screens::data::state::live::{
     HELD_ROWS_MAX, HeldRows, LiveStream, PIN_VALUES, PINS_MAX, Pin, Range, Status, is_gone,
 };
-use crate::screens::data::state::{Pane, State, rows};
+use crate::screens::data::state::{Pane, State, pins_key, rows};
 use crate::screens::data::update::{BUCKETS_AGAIN, ROWS_EVERY, TAPE_ROWS};
 use crate::state::resource::{Outcome, Resource};
 
@@ -145,9 +145,9 @@ impl State {
 
     /// Saves the pins of the service at `before` and restores those of the service at `now`.
     pub(crate) fn change_pins(&mut self, before: Option<&String>, now: Option<&String>) {
-        self.saved_pins.extend(before.map(|it| (it.clone(), self.named_pins())));
+        self.saved_pins.extend(before.map(|it| (pins_key(it).to_owned(), self.named_pins())));
         self.pins.clear();
-        let pins = now.and_then(|it| self.saved_pins.remove(it)).unwrap_or_default();
+        let pins = now.and_then(|it| self.saved_pins.remove(pins_key(it))).unwrap_or_default();
         self.restore_pins(pins);
     }
 

@@ -357,7 +357,7 @@ fn weights_are_shown_only_for_their_bundle_and_requested_at_most_once() {
 #[test]
 fn topic_without_an_epoch_is_not_loading_after_a_failure_on_another_screen() {
     let mut state = State::default();
-    state.connected(at(0));
+    state.connect(true, at(0));
     take(&mut state, list(vec![summary(1, None)]), 0);
     let why = Failure { status: Some(404), ..Failure::default() };
     let (topic, result) = (id(1), Err(why));
@@ -369,7 +369,7 @@ fn topic_without_an_epoch_is_not_loading_after_a_failure_on_another_screen() {
 #[test]
 fn rate_limit_ends_while_another_screen_is_shown() {
     let mut state = State::default();
-    state.connected(at(0));
+    state.connect(true, at(0));
     let why = Failure { retry_after: Some(Duration::from_secs(5)), ..Failure::default() };
     assert_eq!(take(&mut state, InferenceEvent::Topics(Err(why)), 0), []);
     let asked = take(&mut state, list(vec![summary(1, Some(90))]), 6);
