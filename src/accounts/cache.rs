@@ -1,11 +1,12 @@
 //! Cache of valid keys. It is cleared when another process changes the stored keys.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use lru::LruCache;
 use model::key::KeyId;
+use model::timestamp::Timestamp;
 use tokio::time::Instant;
 
 use crate::key::{KeyHash, Verified};
@@ -29,8 +30,8 @@ pub(crate) struct Cache {
     cleared: Option<Instant>,
     /// Time of the latest query that failed in the store.
     failed: Option<Instant>,
-    /// Keys that were used since the last call of [`Self::take_used`].
-    used: HashSet<KeyId>,
+    /// Time of the last use of each key that was used since the last call of [`Self::take_used`].
+    used: HashMap<KeyId, Timestamp>,
 }
 
 /// State of the store at the time of a query.
@@ -49,21 +50,26 @@ impl Default for Cache {
             checked: None,
             cleared: None,
             failed: None,
-            used: HashSet::new(),
+            used: HashMap::new(),
         }
     }
 }
 
 impl Cache {
     /// Returns the cached key if the cache was compared with the store less than [`FRESH_FOR`] before
-    /// `arrived`, the time at which the request arrived.
-    pub(crate) fn get_fresh(&mut self, hash: &KeyHash, arrived: Instant) -> Option<Verified> {
+    /// `arrived`, the time at which the request arrived. `now` is the time of this use of the key.
+    pub(crate) fn get_fresh(
+        &mut self,
+        hash: &KeyHash,
+        arrived: Instant,
+        now: Timestamp,
+    ) -> Option<Verified> {
         let started = self.checked?.started;
         if arrived.saturating_duration_since(started) >= FRESH_FOR {
             return None;
         }
         let key = *self.keys.get(hash)?;
-        self.used.insert(key.id);
+        self.used.insert(key.id, now);
         Some(key)
     }
 
@@ -75,8 +81,15 @@ impl Cache {
     /// Caches a key that was found in the store at `snapshot`. If `snapshot` has another version than
     /// the cached keys, removes these keys, since they might have been revoked. Ignores a `snapshot`
     /// that is older than the latest change by this process, or than cached keys with another version.
-    pub(crate) fn insert(&mut self, hash: KeyHash, key: Verified, snapshot: Snapshot) {
-        self.used.insert(key.id);
+    /// `now` is the time of this use of the key.
+    pub(crate) fn insert(
+        &mut self,
+        hash: KeyHash,
+        key: Verified,
+        snapshot: Snapshot,
+        now: Timestamp,
+    ) {
+        self.used.insert(key.id, now);
         let Snapshot { version, mut started } = snapshot;
         if self.cleared.is_some_and(|cleared| started < cleared) {
             return;
@@ -115,13 +128,14 @@ impl Cache {
         self.failed.is_some_and(|failed| failed >= arrived)
     }
 
-    /// Returns true if the key `id` was used since the last call of [`Self::take_used`].
-    pub(crate) fn was_used(&self, id: KeyId) -> bool {
-        self.used.contains(&id)
+    /// Returns the time of the last use of the key `id`, or `None` if it was not used since the last call
+    /// of [`Self::take_used`].
+    pub(crate) fn last_use(&self, id: KeyId) -> Option<Timestamp> {
+        self.used.get(&id).copied()
     }
 
-    /// Returns the keys that were used since the previous call.
-    pub(crate) fn take_used(&mut self) -> HashSet<KeyId> {
+    /// Returns the keys that were used since the previous call, with the times of their last uses.
+    pub(crate) fn take_used(&mut self) -> HashMap<KeyId, Timestamp> {
         std::mem::take(&mut self.used)
     }
 }

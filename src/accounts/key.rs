@@ -27,8 +27,8 @@ pub struct KeyRecord {
     pub prefix: Option<String>,
     /// Time at which the key was created.
     pub created_at: Timestamp,
-    /// Time of the last use, or `None` if the key was never used. A use is stored up to half a minute
-    /// later.
+    /// Time of the last use, or `None` if the key was never used. Other processes see a use up
+    /// to half a minute later.
     pub used_at: Option<Timestamp>,
     /// Time of revocation, or `None` for a valid key.
     pub revoked_at: Option<Timestamp>,

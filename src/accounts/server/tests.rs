@@ -24,6 +24,7 @@ const TOKEN: &str = "a token of the operator";
 struct Service {
     router: Router,
     accounts: Accounts,
+    clock: Clock,
     _folder: TempDir,
 }
 
@@ -49,11 +50,11 @@ impl Service {
     async fn with(sign_up: Option<SignUp>) -> Self {
         let folder = tempdir().unwrap();
         let clock = Clock::manual(NOW.parse().unwrap());
-        let accounts = Accounts::open(folder.path().join("a.db"), clock).await.unwrap();
+        let accounts = Accounts::open(folder.path().join("a.db"), clock.clone()).await.unwrap();
         let token = Some(OperatorToken::new(TOKEN).unwrap());
         let options = options(sign_up, token);
         let router = router(accounts.clone(), options);
-        Self { router, accounts, _folder: folder }
+        Self { router, accounts, clock, _folder: folder }
     }
 
     fn browser(&self) -> Browser<'_> {
@@ -249,8 +250,13 @@ async fn keys_are_created_renamed_renewed_and_revoked() {
         "state": "valid", "created_at": NOW, "last_used_at": NOW, "limits": {},
     });
     assert_eq!(browser.get("keys").await, (200, json!({"keys": [listed]})));
-    let stored = service.accounts.key(Scope::All, verified.id).await.unwrap().unwrap();
-    assert_eq!(stored.used_at, None, "the list of keys is read without a write");
+    service.clock.advance(Duration::from_secs(5));
+    assert_eq!(browser.get("keys").await.1["keys"][0]["last_used_at"], NOW, "the time of the use");
+    let key = service.accounts.key(Scope::All, verified.id).await.unwrap().unwrap();
+    assert_eq!(key.used_at, NOW.parse().ok());
+    service.accounts.run_maintenance().await.unwrap();
+    let key = service.accounts.key(Scope::All, verified.id).await.unwrap().unwrap();
+    assert_eq!(key.used_at, NOW.parse().ok());
     let name = Some(json!({"name": "a bot"}));
     let (status, renamed) = browser.ask("PATCH", "keys/1", name.as_ref()).await;
     assert_eq!((status, renamed["name"].as_str()), (200, Some("a bot")));
@@ -556,7 +562,7 @@ async fn unknown_paths_and_members_are_rejected() {
 
 #[tokio::test]
 async fn health_and_metrics_of_the_accounts_service_need_no_key() {
-    let Service { router, accounts, _folder: folder } = Service::start().await;
+    let Service { router, accounts, _folder: folder, .. } = Service::start().await;
     let get = async |path: &str| {
         // A new router, since a router checks the health at most twice a second.
         let router = with_status(router.clone(), accounts.clone());

@@ -89,8 +89,8 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
-        let arrived = Instant::now();
-        let known = self.shared.cache.lock().get_fresh(&hash, arrived);
+        let (arrived, now) = (Instant::now(), self.shared.clock.now());
+        let known = self.shared.cache.lock().get_fresh(&hash, arrived, now);
         if known.is_some() {
             return Ok(known);
         }
@@ -100,7 +100,7 @@ impl Accounts {
             if self.is_remembered(&hash) { Some(self.shared.checks.lock().await) } else { None };
         {
             let mut cache = self.shared.cache.lock();
-            let known = cache.get_fresh(&hash, arrived);
+            let known = cache.get_fresh(&hash, arrived, now);
             if known.is_some() {
                 return Ok(known);
             }
@@ -123,7 +123,7 @@ impl Accounts {
         let mut cache = self.shared.cache.lock();
         match found {
             Ok(Some((key, version))) => {
-                cache.insert(hash, key, Snapshot { version, started });
+                cache.insert(hash, key, Snapshot { version, started }, now);
                 Ok(Some(key))
             }
             Ok(None) => {
@@ -143,7 +143,7 @@ impl Accounts {
     }
 
     /// Returns at most [`LISTED_MAX`] keys in `scope`, newest first. If there are more keys, revoked
-    /// keys are omitted first. The time of a use that is not stored yet is the present time.
+    /// keys are omitted first.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -157,11 +157,16 @@ impl Accounts {
         let values = values![i64::from(LISTED_MAX), scope.account()];
         let mut records = self.shared.store.query(sql, values, record).await?;
         records.sort_by_key(|record| Reverse(record.id));
-        let (cache, now) = (self.shared.cache.lock(), self.shared.clock.now());
-        for record in records.iter_mut().filter(|record| cache.was_used(record.id)) {
-            record.used_at = Some(now);
-        }
+        self.add_uses(&mut records);
         Ok(records)
+    }
+
+    /// Adds the uses that are not stored yet to `records`.
+    fn add_uses<'r>(&self, records: impl IntoIterator<Item = &'r mut KeyRecord>) {
+        let cache = self.shared.cache.lock();
+        for record in records {
+            record.used_at = record.used_at.max(cache.last_use(record.id));
+        }
     }
 
     /// Returns the key `id` if it is in `scope`, even if it is revoked.
@@ -171,7 +176,10 @@ impl Accounts {
     pub async fn key(&self, scope: Scope, id: KeyId) -> Result<Option<KeyRecord>, AccountsError> {
         let sql =
             format!("SELECT {RECORD} FROM keys WHERE id = ?1 AND (?2 IS NULL OR account = ?2)");
-        self.shared.store.find(sql, values![id.get(), scope.account()], record).await
+        let values = values![id.get(), scope.account()];
+        let mut found = self.shared.store.find(sql, values, record).await?;
+        self.add_uses(&mut found);
+        Ok(found)
     }
 
     /// Returns the key `id` if it exists and is not revoked.
@@ -261,7 +269,7 @@ impl Accounts {
         }
     }
 
-    /// Stores which keys were used since the previous call, and deletes expired sessions.
+    /// Stores when keys were used since the previous call, and deletes expired sessions.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails. The recent uses of keys are lost in this case.
@@ -270,13 +278,14 @@ impl Accounts {
         let used: Vec<_> = self.shared.cache.lock().take_used().into_iter().collect();
         let write = self.shared.store.write(move |mut session| {
             async move {
-                for ids in used.chunks(USED_STEP) {
-                    let ids = ids.iter().map(KeyId::to_string).collect::<Vec<_>>().join(",");
+                for uses in used.chunks(USED_STEP) {
+                    let uses = uses.iter().map(|(id, at)| format!("({id}, {})", at.micros()));
+                    let uses = uses.collect::<Vec<_>>().join(", ");
                     let sql = format!(
-                        "UPDATE keys SET used_at = ?1
-                         WHERE id IN ({ids}) AND (used_at IS NULL OR used_at < ?1)"
+                        "UPDATE keys SET used_at = column2 FROM (VALUES {uses}) AS uses
+                         WHERE id = column1 AND (used_at IS NULL OR used_at < column2)"
                     );
-                    session.run(&sql, &values![now]).await?;
+                    session.run(&sql, &values![]).await?;
                 }
                 sessions::remove_expired(&mut session, now).await
             }
