@@ -132,9 +132,9 @@ impl Functions {
     /// for other installations have a time limit.
     ///
     /// # Errors
-    /// [`FetchError::TimedOut`] if a wait is too long, [`InstallError::Web`] if the download fails, [`InstallError::Keep`] if the content is not a
-    /// function or does not match the CID, [`InstallError::Crowded`], [`InstallError::NoCid`] and
-    /// [`InstallError::Taken`].
+    /// [`FetchError::TimedOut`] if a wait is too long, [`InstallError::Web`] if the download fails,
+    /// [`InstallError::Keep`] if the content is not a function or does not match the CID,
+    /// [`InstallError::Crowded`], [`InstallError::NoCid`] and [`InstallError::Taken`].
     pub async fn install_from(
         &self,
         id: FunctionId,

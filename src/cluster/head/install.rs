@@ -55,10 +55,22 @@ impl Default for Installs {
     }
 }
 
+impl Installs {
+    /// Counts an installation of `client`, unless too many are in progress. A quarter is reserved for the
+    /// operator, who can use all of the rest, too.
+    fn admit(&self, client: &Client, is_operator: bool) -> Option<ClientShare> {
+        if is_operator {
+            self.shares.add(client, |n_own, n_others| n_own + n_others < 32)
+        } else {
+            admit(&self.shares, client, 24).ok()
+        }
+    }
+}
+
 impl Head {
     /// Installs a function for `client` on the nodes that listen to `subgroup`, or on all nodes, and
-    /// fetches it to this head. Returns as soon as a node has it, all nodes have failed, or 10 s have passed. The
-    /// nodes continue in any case. A manifest that this head has installed is not read again.
+    /// fetches it to this head. Returns as soon as a node has it, all nodes have failed, or 10 s have
+    /// passed. The nodes continue in any case. A manifest that this head has installed is not read again.
     ///
     /// # Errors
     /// Returns [`PublishError`] if the message was not published. If no peer listens, this is no error:
@@ -69,14 +81,7 @@ impl Head {
         function: InstallFunction,
         subgroup: Option<&Subgroup>,
     ) -> Result<InstallResponse, PublishError> {
-        let shares = &self.0.installs.shares;
-        // A quarter is reserved for the operator, who can use all of the rest, too.
-        let share = if function.pinned {
-            shares.add(client, |n_own, n_others| n_own + n_others < 32)
-        } else {
-            admit(shares, client, 24).ok()
-        };
-        let Some(share) = share else {
+        let Some(share) = self.0.installs.admit(client, function.pinned) else {
             let message = "too many functions are being installed; try again later".to_owned();
             return Ok(outcome(&Code::UNAVAILABLE, message));
         };
@@ -277,4 +282,21 @@ fn evicted(report: EvictFunctionsResponse) -> EvictedBody {
     let EvictFunctionsResponse { code, functions, bytes, left, message, .. } = report;
     let message = if code == Code::OK { String::new() } else { shorten_reason(&message) };
     EvictedBody { peer_id: String::new(), functions, bytes, left, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operator_can_have_all_installations_and_a_client_leaves_a_part_to_others() {
+        let installs = Installs::default();
+        let client = Client::Peer("12D3KooWpeer1".parse().unwrap());
+        let count = |client: &Client, is_operator: bool| {
+            std::iter::from_fn(|| installs.admit(client, is_operator)).collect::<Vec<_>>().len()
+        };
+        assert_eq!((count(&Client::Program, true), count(&client, false)), (32, 12));
+        let _held: Vec<_> = std::iter::from_fn(|| installs.admit(&client, false)).collect();
+        assert_eq!(count(&Client::Program, true), 20);
+    }
 }
