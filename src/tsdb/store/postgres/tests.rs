@@ -224,6 +224,14 @@ async fn many_rows_are_deleted_in_several_commits() {
     assert_eq!((removed.n_rows, removed.revision), (600_001, 4));
     assert_eq!(*revisions.lock(), [2, 3, 4]);
     contract::compare(&store, id, &[(9_000_000, 1.0)].into(), &[]);
+
+    let seen = Arc::clone(&revisions);
+    let on_commit: OnRemoval = Arc::new(move |removed| seen.lock().push(removed.revision));
+    // The deletion continues without its caller.
+    drop(store.delete_rows(id, RowDeletion::new(Span::ALL, now), on_commit));
+    let is_done = async || revisions.lock().get(3).copied().ok_or("no commit");
+    assert_eq!(task::wait::until(Duration::from_secs(30), is_done).await.unwrap(), 5);
+    contract::compare(&store, id, &[].into(), &[]);
 }
 
 #[test]
