@@ -158,11 +158,15 @@ pub(super) async fn topics(
     let inference = &params.service.inference;
     let topics = inference.topics();
     let mut rest = topics.iter().filter(|topic| topic.id.get() > after);
-    let mut page = Vec::new();
+    let (mut page, mut last) = (Vec::new(), None);
     for topic in rest.by_ref().take(100) {
-        page.push(topic_body(inference, topic).await?);
+        last = Some(topic.id.to_string());
+        match topic_body(inference, topic).await {
+            // The topic was deleted meanwhile.
+            Err(InferenceError::UnknownTopic(_)) => {}
+            body => page.push(body?),
+        }
     }
-    let last = page.last().map(|topic| topic.topic_id.to_string());
     let continuation_token = rest.next().and(last);
     Ok(wrapped(ConsumerTopics { topics: page, continuation_token }))
 }
