@@ -171,15 +171,18 @@ impl Inference {
     pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<()> {
         let change = self.change_list().await?;
         self.owned(id, by)?;
+        let inference = self.clone();
+        let delete = move |store: &Store, known| {
+            store.delete_topic(id, known)?;
+            inference.shared.cache.change(id, |entry| entry.close(None));
+            inference.forget_problems(id);
+            Ok(())
+        };
         let forget = move |list: &mut TopicList| {
             list.newest_deleted = list.newest_deleted.max(Some(id));
             list.by_id.remove(&id);
         };
-        self.change_stored(change, move |store, known| store.delete_topic(id, known), forget)
-            .await?;
-        self.shared.cache.change(id, |entry| entry.close(None));
-        self.forget_problems(id);
-        Ok(())
+        self.change_stored(change, delete, forget).await
     }
 
     /// Deletes the epochs of deleted topics. Cancel-safe: the next call continues the deletion.
