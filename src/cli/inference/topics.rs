@@ -170,7 +170,9 @@ fn relearned_text(topic: TopicId, relearned: &RelearnedBody) -> String {
         0 => String::new(),
         n => {
             let epochs = counted(n, "epoch");
-            format!("; {epochs} kept the earlier ground truth, which the dataset lacks now")
+            format!(
+                "; {epochs} kept the earlier ground truth, since the dataset has no usable one now"
+            )
         }
     };
     let changed = format!("{n_changed} with another ground truth");

@@ -415,7 +415,7 @@ async fn change_whitelist(params: Params, is_listed: bool) -> Result<Json<TopicR
 /// Learns again from past epochs of a topic that the key created, after its dataset was corrected.
 ///
 /// The ground truth of these epochs is read again, and regrets, scores and losses are computed again,
-/// with the topic's present settings. Epochs whose ground truth is not found keep the earlier one.
+/// with the topic's present settings. Epochs without a usable ground truth keep the earlier one.
 /// Bundles do not change. Epochs that were thinned to save space cannot be relearned.
 #[utoipa::path(post, path = paths::TOPIC_RELEARN, operation_id = "relearn", tag = "participation",
     request_body = RelearnBody,

@@ -223,8 +223,8 @@ pub struct RelearnedBody {
     pub n_epochs: u64,
     /// Number of these epochs whose ground truth had changed since the network learned from them.
     pub n_changed: u64,
-    /// Number of epochs since `from_nonce` that keep their earlier ground truth, since the dataset no
-    /// longer has one for them.
+    /// Number of epochs since `from_nonce` that keep their earlier ground truth, since the dataset has
+    /// none for them now, or has one from which losses cannot be computed.
     #[serde(default)]
     pub n_kept: u64,
 }
