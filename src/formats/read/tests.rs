@@ -329,11 +329,12 @@ fn parquet_footer_that_declares_more_than_it_has_is_damaged() {
     let deep = [element(&[2]).repeat(1_000), element(&[0])].concat();
     let as_set = [&[0x15, 4, 0x1a, 0x1c], &element(&too_many)[..], &[0]].concat();
     for footer in [
-        schema(&deep, &[0xe9, 7]),          // 1 000 groups in each other
-        schema(&element(&too_many), &[1]),  // 2^31 - 1 children
-        schema(&typed(6, &too_many), &[1]), // as a number of 64 bits
-        as_set,                             // the schema as a set
-        schema(&element(&[0]), &too_many),  // 2^31 - 1 elements
+        schema(&deep, &[0xe9, 7]),             // 1 000 groups in each other
+        schema(&element(&too_many), &[1]),     // 2^31 - 1 children
+        schema(&typed(6, &too_many), &[1]),    // as a number of 64 bits
+        as_set,                                // the schema as a set
+        vec![0x15, 4, 0x09, 0x64, 0x12, 0, 0], // a list of booleans in an unknown field
+        schema(&element(&[0]), &too_many),     // 2^31 - 1 elements
         [&[0x15, 4, 0x39, 0xfc], &too_many[..]].concat(), // 2^31 - 1 row groups
     ] {
         let length = u32::try_from(footer.len()).unwrap().to_le_bytes();

@@ -362,7 +362,8 @@ impl<'a> Values<'a> {
                 let depth = depth.checked_sub(1)?;
                 let (n_items, code) = self.list()?;
                 match code {
-                    1 | 2 => self.skip_bytes(n_items),
+                    // The crate reads no bytes of such items, although each has one.
+                    1 | 2 if n_items > 0 => None,
                     _ => (0..n_items).try_for_each(|_| self.skip(code, depth)),
                 }
             }
