@@ -129,8 +129,8 @@ struct RetentionFlags {
     /// an inferer and a forecaster. A topic's setting `keep_bytes` overrides it
     #[arg(long, default_value = "2GB", value_name = "BYTES", value_parser = parse_retained_bytes, help_heading = "Limits")]
     keep_bytes: u64,
-    /// Maximum age of an epoch, in days. A topic's setting `keep_days` overrides it [default: no
-    /// limit]
+    /// Maximum age of an epoch, in days, from an hour after the service's start. A topic's setting
+    /// `keep_days` overrides it [default: no limit]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     keep_days: Option<u32>,
 }

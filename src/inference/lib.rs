@@ -29,9 +29,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use db::connection::retry_while_busy;
+use model::timestamp::Timestamp;
 use model::topic::{Address, BlockHeight, TopicId};
 use parking_lot::{Mutex, RwLock};
 use task::clock::Clock;
+use task::steady_date::SteadyDate;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -52,6 +54,10 @@ use crate::store::{
     CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StorePlace, StoredLearned,
     SubmitOutcome,
 };
+
+/// Time after a start, or after a leap of the clock, in which no epochs are deleted by the date of the
+/// clock. Until then, an operator can notice and correct a wrong clock.
+const LEAP_HOLD: Duration = Duration::from_hours(1);
 
 /// Options for opening a network.
 #[derive(Debug, Clone)]
@@ -89,6 +95,8 @@ struct NetworkState {
     store: Store,
     chain: Chain,
     retention: Retention,
+    /// Date of the local clock from which the age of epochs is counted.
+    date: Mutex<SteadyDate>,
     topics: RwLock<TopicList>,
     /// Held while the list of topics is reloaded, so that only one task reads it.
     reading_list: Mutex<()>,
@@ -410,6 +418,8 @@ impl NetworkState {
         let topics = TopicList::read(&store)?;
         topics.warn_of_horizons(blocks.block_time);
         let topics = RwLock::new(topics);
+        // At a start, the clock can be ahead, so no epoch is too old for the first `LEAP_HOLD`.
+        let date = SteadyDate::new(clock.clone(), Timestamp::default(), LEAP_HOLD).into();
         let chain = Chain::new(clock, blocks);
         if let Some(at) = shared_at {
             chain.follow(at, blocks);
@@ -418,6 +428,7 @@ impl NetworkState {
             store,
             chain,
             retention: options.retention,
+            date,
             topics,
             reading_list: Mutex::default(),
             cache: Cache::default(),
@@ -438,7 +449,8 @@ impl NetworkState {
     /// Returns the options for ending an epoch of `topic` now.
     fn end_options(&self, topic: &Topic) -> EndOptions {
         let (at, retention) = (self.chain.now(), self.retention_of(topic));
-        EndOptions { at, retention, known: self.cache.get(topic.id).last_known().cloned() }
+        let date = self.date.lock().read().min(at);
+        EndOptions { at, date, retention, known: self.cache.get(topic.id).last_known().cloned() }
     }
 
     /// Returns the retention of `topic`'s epochs.

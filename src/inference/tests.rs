@@ -1,5 +1,6 @@
 //! Whole epochs with a manual clock, a fake cluster and a fake dataset.
 
+mod age;
 mod several_services;
 mod targets;
 

@@ -34,8 +34,10 @@ const COMPLETE: &str = "FROM snapshots JOIN epochs USING (topic_id, nonce)
 /// Options for closing an epoch or learning from it.
 #[derive(Debug, Clone)]
 pub struct EndOptions {
-    /// Time at which the epoch is closed or learned from.
+    /// Time at which the epoch is closed.
     pub at: Timestamp,
+    /// Date from which the age of epochs is counted.
+    pub date: Timestamp,
     /// Retention of the topic's epochs.
     pub retention: Retention,
     /// Learned state that was read earlier. If it is `None` or outdated, the state is read again.
@@ -68,7 +70,7 @@ impl Store {
             {
                 return Ok(None);
             }
-            let EndOptions { at, retention, known } = options;
+            let EndOptions { at, date, retention, known } = options;
             let mut known = write.learned(topic, known.as_ref())?;
             let closing = make(CloseInput {
                 arrivals: write.arrivals(topic, nonce)?,
@@ -90,7 +92,7 @@ impl Store {
                 write.put_closing(topic, nonce, closing, at)?;
             }
             write.count_closed(topic, nonce)?;
-            write.apply_retention(topic, retention, at)?;
+            write.apply_retention(topic, retention, date)?;
             write.mark_changed(topic)?;
             Ok(Some(known))
         })
@@ -116,7 +118,7 @@ impl Store {
                 return Ok(None);
             }
             write.mark_changed(topic)?;
-            let EndOptions { at, retention, known } = options;
+            let EndOptions { date, retention, known, .. } = options;
             let bundle = write.bundle(topic, nonce)?;
             let known = write.learned(topic, known.as_ref())?;
             let lesson = bundle.and_then(|bundle| teach(&bundle, &known.learned));
@@ -130,7 +132,7 @@ impl Store {
             let Lesson { truth, losses, learned } = lesson;
             write.put_result(topic, &Relearned { nonce, truth, losses, before: None })?;
             write.recount(topic, nonce)?;
-            write.apply_retention(topic, retention, at)?;
+            write.apply_retention(topic, retention, date)?;
             write.put_learned(topic, learned, &known).map(Some)
         })
     }

@@ -156,13 +156,13 @@ impl Session<'_> {
     }
 
     /// Thins at most [`AT_ONCE`] of the oldest complete epochs of `topic` and deletes at most
-    /// [`AT_ONCE`] of its oldest epochs, until neither `retention` nor [`EPOCHS_KEPT`] is exceeded. Open
-    /// epochs and the latest epoch are never deleted.
+    /// [`AT_ONCE`] of its oldest epochs, until neither `retention` nor [`EPOCHS_KEPT`] is exceeded. The
+    /// age of epochs is counted from `date`. Open epochs and the latest epoch are never deleted.
     pub(super) fn apply_retention(
         &self,
         topic: TopicId,
         retention: Retention,
-        now: Timestamp,
+        date: Timestamp,
     ) -> Result<()> {
         for _ in 0..AT_ONCE {
             let sums = self.totals(topic)?;
@@ -172,7 +172,7 @@ impl Session<'_> {
         }
         let bytes_max = i64::try_from(retention.bytes).unwrap_or(i64::MAX);
         let age_max = retention.age.and_then(|age| i64::try_from(age.as_micros()).ok());
-        let opened_from = age_max.map_or(i64::MIN, |age| now.micros().saturating_sub(age));
+        let opened_from = age_max.map_or(i64::MIN, |age| date.micros().saturating_sub(age));
         for _ in 0..AT_ONCE {
             let sql = format!(
                 "SELECT e.nonce, e.n_bytes, e.is_thin FROM epochs e, holdings h

@@ -21,7 +21,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 fn at_two() -> EndOptions {
-    EndOptions { at: at(2), retention: Retention::USUAL, known: None }
+    EndOptions { at: at(2), date: at(2), retention: Retention::USUAL, known: None }
 }
 
 impl Store {

@@ -192,7 +192,8 @@ pub struct TopicSettings {
     pub built_in_forecasters: Option<bool>,
     /// Maximum size of past epochs, at least 1000000 bytes; the service's setting by default.
     pub keep_bytes: Option<u64>,
-    /// Maximum age of past epochs, in days; the service's setting by default.
+    /// Maximum age of past epochs, in days, from an hour after the service's start; the service's setting
+    /// by default.
     pub keep_days: Option<u32>,
     /// True to allow settings outside the chain's ranges: an `epoch_length` below 12, a `p_norm`
     /// outside 2.5 to 4.5, or a predicted row that arrives within the submission window.

@@ -210,7 +210,7 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
         inference::network::submission::Submission::checked(&topic, worker, None, payload)?;
     store.submit(topic.id, 1, submission, inference::network::submission::Origin::NETWORK, at)?;
     let settings = topic.clone();
-    let options = EndOptions { at, retention: Retention::USUAL, known: None };
+    let options = EndOptions { at, date: at, retention: Retention::USUAL, known: None };
     store.close(topic.id, 1, options.clone(), move |closable| {
         let close_context = inference::network::close::CloseContext {
             labels: &settings.labels,
