@@ -170,13 +170,13 @@ impl Datasets {
             self.group.spawn_to_end("append", async move {
                 let appends = AssertUnwindSafe(datasets.append_all(dataset, first)).catch_unwind();
                 if let Err(panic) = appends.await {
-                    // The callers of the waiting appends get the error of a service that is stopping.
+                    // Drops the waiting appends, so that their callers get an error.
                     datasets.appends.queues.lock().remove(&dataset);
                     resume_unwind(panic);
                 }
             });
         }
-        answer.await.map_err(|_| OperationError::Store(StoreError::Closed))?
+        answer.await.map_err(|_| OperationError::lost_task(&self.group))?
     }
 
     /// Appends a block in a separate transaction. `batches` are the named batches that make up the

@@ -230,7 +230,7 @@ impl Datasets {
                 error!(%error, "a download broke");
             }
         });
-        let is_current = start.await.map_err(|_| StoreError::Closed)??;
+        let is_current = start.await.map_err(|_| OperationError::lost_task(&self.group))??;
         let body = Body { queue, is_ended: false };
         let (facts, revision) = (is_current.then_some(facts), facts.revision);
         Ok(DownloadResponse::Range(Download { file_name, facts, revision, body }))

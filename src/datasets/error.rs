@@ -7,6 +7,7 @@ use std::io;
 use accounts::AccountsError;
 use accounts::gate::Exceeded;
 use axum::http::StatusCode;
+use task::group::Group;
 use tsdb::catalog::Refusal;
 use tsdb::store::StoreError;
 use web::extract::BodyError;
@@ -134,6 +135,18 @@ impl OperationError {
     /// The maximum number of concurrent downloads is reached.
     pub(crate) const BUSY: Self =
         Self::denied(StatusCode::SERVICE_UNAVAILABLE, "too many downloads are in progress");
+
+    /// The group of the service's tasks was stopped before a task had a result.
+    const STOPPING: Self = Self::denied(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "this service is stopping: a change may or may not be stored; send the request again",
+    );
+
+    /// Returns the error for a task of `group` that ended without a result: the group was stopped, or the
+    /// task panicked.
+    pub(crate) fn lost_task(group: &Group) -> Self {
+        if group.is_stopped() { Self::STOPPING } else { Self::Store(StoreError::Closed) }
+    }
 
     /// The maximum number of open streams is reached.
     pub(crate) const FULL: Self =

@@ -146,7 +146,7 @@ impl DatabaseStore {
             // Sending fails only if the caller has stopped waiting.
             drop(reply.send(work.await));
         });
-        answer.await.unwrap_or(Err(AccountsError::Stopped))
+        answer.await.unwrap_or_else(|_| Err(AccountsError::Statement("task panicked".into())))
     }
 }
 

@@ -170,8 +170,7 @@ impl Datasets {
             // Sending fails only if the client has disconnected.
             sender.send(file).ok();
         });
-        let file = written.await.unwrap_or(Err(OperationError::Store(StoreError::Closed)));
-        match file {
+        match written.await.unwrap_or_else(|_| Err(OperationError::lost_task(&self.group))) {
             // With the same entity tag, no commit since the file was written has changed its rows, so
             // the file also includes the latest revision.
             Ok(file) => Ok(Some(SpooledFile { revision: revision.max(file.revision), ..file })),
@@ -200,7 +199,7 @@ impl Datasets {
         let mut to = AsyncFile::from_std(file.try_clone().map_err(spool_error)?);
         let mut space = Space { n_bytes: 0, total: Arc::clone(&self.spool.n_bytes) };
         while let Some(part) = download.body.next().await {
-            let part = part.map_err(|_| OperationError::Store(StoreError::Closed))?;
+            let part = part.map_err(|_| OperationError::lost_task(&self.group))?;
             if !space.grow(part.len() as u64) {
                 return Err(OperationError::TooLarge);
             }

@@ -18,7 +18,7 @@ use model::idempotency::{IdempotencyKey, IdempotencyKeyError};
 use model::key::KeyId;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tsdb::store::{AppendMode, Appended, StoreError};
+use tsdb::store::{AppendMode, Appended};
 use utoipa::openapi::schema::Object;
 use web::extract::{BodyError, media_type};
 use web::response::Created;
@@ -167,7 +167,7 @@ async fn insert_to_end(
         }
     };
     group.spawn_to_end("insert", async move { drop(reply.send(insert.await)) });
-    answer.await.map_err(|_| OperationError::Store(StoreError::Closed))?
+    answer.await.map_err(|_| OperationError::lost_task(&group))?
 }
 
 /// Returns the format of the body by its content type.

@@ -157,7 +157,6 @@ fn store_failure(error: &StoreError) -> Option<Public> {
             "the service's database cannot be reached now: the change may or may not be \
              stored; send it again",
         ),
-        StoreError::Closed => unavailable("this service is stopping: send the request again"),
         StoreError::ReadOnly => unavailable(
             "this service is read-only: nothing was stored; send writes to a writable \
              service",
@@ -268,12 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn read_only_or_stopping_service_responds_503_with_retry_after() {
-        for error in [StoreError::ReadOnly, StoreError::Closed] {
-            let response = OperationError::Store(error).into_response();
-            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-            assert!(response.headers().contains_key(RETRY_AFTER));
-        }
+    fn read_only_service_responds_503_with_retry_after_and_a_broken_store_500() {
+        let response = OperationError::Store(StoreError::ReadOnly).into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(response.headers().contains_key(RETRY_AFTER));
+        let response = OperationError::Store(StoreError::Closed).into_response();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!response.headers().contains_key(RETRY_AFTER));
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl ApiError {
         Self::unavailable("file of the service was removed or replaced, nothing was stored")
     }
 
-    fn stopping() -> Self {
+    pub(super) fn stopping() -> Self {
         Self::unavailable("service is stopping; retry")
     }
 
@@ -154,7 +154,6 @@ impl ApiError {
             match error.downcast_ref() {
                 Some(StoreError::DiskFull) => return Self::full(),
                 Some(StoreError::Replaced) => return Self::replaced(),
-                Some(StoreError::Closed) => return Self::stopping(),
                 Some(StoreError::ReadOnly) => {
                     return Self::unavailable(
                         "service is read-only, nothing was stored; use a writable service",

@@ -465,8 +465,10 @@ pub(super) async fn relearn(params: Params, request: Request) -> Result<Json<Rel
         // Sending fails only if the client has disconnected.
         sender.send(learned).ok();
     });
-    let stopped = |_| ApiError::unavailable("service is stopping");
-    Ok(Json(done.await.map_err(stopped)??))
+    let learned = done.await.map_err(|lost| {
+        if service.group.is_stopped() { ApiError::stopping() } else { ApiError::broken(&lost) }
+    });
+    Ok(Json(learned??))
 }
 
 /// Waits for a response of the dataset service with a timeout. `what` describes the failure in errors.

@@ -300,3 +300,16 @@ async fn live_endpoint_returns_the_newest_rows_first() {
     let (body, _) = service.text(&format!("/api/rows/live/?dataset=1&{bounds}")).await;
     assert_eq!(body.lines().count(), 3);
 }
+
+#[tokio::test]
+async fn download_of_a_stopping_service_returns_503_with_retry_after() {
+    let service = Service::with_bars(1).await;
+    service.group.stop();
+    let headers = [("X-API-Key", service.reader.as_str())];
+    let response = service.send_with(&headers, "GET", PATH, Body::empty()).await;
+    assert!(response.headers().contains_key("Retry-After"));
+    let (status, body) = json_of(response).await;
+    let error = "this service is stopping: a change may or may not be stored; send the request again: \
+        unavailable";
+    assert_eq!((status, body), (503, refusal(error)));
+}
