@@ -5,7 +5,8 @@
 //! [`child::COMMAND`], which sets its own limits before it reads the program (see `child.rs`). The child
 //! is killed at its time limit, or once no caller waits for it. Few children run concurrently: large
 //! programs leave one permit to small programs, and each client leaves one permit to other clients. A
-//! program that exceeded a limit is refused immediately for some minutes.
+//! program that exceeded a limit, or has an import that is not offered, is refused immediately for some
+//! minutes.
 
 pub mod child;
 mod imports;
@@ -31,8 +32,8 @@ use crate::settings::Settings;
 use crate::single_flight::Demand;
 use crate::system;
 
-/// Duration for which a program that exceeded a limit is refused. Afterwards its compilation is tried
-/// again, since the machine may have been busy.
+/// Duration for which a program is refused without another compilation. Afterwards its compilation is
+/// tried again, since the machine may have been busy.
 const REFUSED_FOR: Duration = Duration::from_mins(10);
 
 /// Maximum number of refused programs that are remembered. The oldest is forgotten first.
@@ -76,7 +77,7 @@ pub(crate) struct Compiler {
     refused: Mutex<VecDeque<Refused>>,
 }
 
-/// A program that exceeded a limit of its compilation.
+/// A program that exceeded a limit of its compilation, or has an import that is not offered.
 #[derive(Debug)]
 struct Refused {
     program: ProgramKey,
@@ -142,7 +143,7 @@ impl Compiler {
         }
     }
 
-    /// Returns the error of `program` if it recently exceeded a limit.
+    /// Returns the error of `program` if it was recently refused.
     fn refusal(&self, program: &Program) -> Option<ProgramError> {
         let mut refused = self.refused.lock();
         refused.retain(|refused| refused.at.elapsed() < REFUSED_FOR);
@@ -155,10 +156,12 @@ impl Compiler {
     fn is_suspect(&self, client: &Arc<str>) -> bool {
         let mut refused = self.refused.lock();
         refused.retain(|refused| refused.at.elapsed() < REFUSED_FOR);
-        refused.iter().any(|refused| refused.client == *client)
+        let is_limit = |error: &ProgramError| !matches!(error, ProgramError::Import { .. });
+        refused.iter().any(|refused| refused.client == *client && is_limit(&refused.error))
     }
 
-    fn note_refusal(&self, program: &Program, client: &Arc<str>, error: &ProgramError) {
+    /// Refuses `program` for [`REFUSED_FOR`] without another compilation.
+    pub(crate) fn note_refusal(&self, program: &Program, client: &Arc<str>, error: &ProgramError) {
         let mut refused = self.refused.lock();
         if refused.len() >= REFUSED_MAX {
             refused.pop_front();
@@ -205,6 +208,8 @@ mod tests {
         assert!(compiler.refusal(&program(1)).is_some());
         assert!(compiler.refusal(&program(REFUSED_MAX)).is_some());
         assert!(compiler.is_suspect(&"client".into()));
+        let import = ProgramError::Import { source: Arc::new(io::Error::other("env::now")) };
+        compiler.note_refusal(&program(REFUSED_MAX + 1), &"other".into(), &import);
         assert!(!compiler.is_suspect(&"other".into()));
     }
 

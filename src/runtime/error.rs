@@ -63,7 +63,8 @@ pub enum ProgramError {
         /// Maximum memory of the compiler.
         n_bytes: u64,
     },
-    /// An import is not offered, or a component does not export `wasi:cli/run`.
+    /// An import is not offered, or a component does not export `wasi:cli/run`. For some minutes, the
+    /// program is refused without another attempt.
     #[error("imports or exports of the module are not supported")]
     Import {
         /// The engine's reason, which names the import.

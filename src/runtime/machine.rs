@@ -151,19 +151,25 @@ impl Machine {
             .disk
             .as_ref()
             .map(|disk| disk.find_or_take_turn(&self.engine, program, &|| demand.is_wanted()));
-        let code = match found.unwrap_or(Err(None)) {
-            Ok(code) => code,
+        let found = found.unwrap_or(Err(None));
+        let is_new = found.is_err();
+        let (code, _turn) = match found {
+            Ok(code) => (code, None),
             Err(_) if !demand.is_wanted() => return Err(CompileError::Unwanted(demand.step())),
-            Err(_turn) => {
+            Err(turn) => {
                 let (engine, settings) = (&self.engine, self.settings);
-                let code = self.compiler.compile(engine, settings, program, client, demand)?;
-                if let Some(disk) = &self.disk {
-                    disk.keep(engine, program, &code);
-                }
-                code
+                (self.compiler.compile(engine, settings, program, client, demand)?, turn)
             }
         };
-        let ready = Arc::new(self.link(program, &code).map_err(CompileError::Program)?);
+        let linked = self.link(program, &code);
+        if let Err(error @ ProgramError::Import { .. }) = &linked {
+            self.compiler.note_refusal(program, client, error);
+        }
+        let ready = Arc::new(linked.map_err(CompileError::Program)?);
+        // Only code that can run is kept, since new code evicts other code from the disk.
+        if let Some(disk) = self.disk.as_ref().filter(|_| is_new) {
+            disk.keep(&self.engine, program, &code);
+        }
         self.programs.put(program.key, Arc::clone(&ready), ready.n_bytes());
         Ok(ready)
     }
@@ -171,18 +177,17 @@ impl Machine {
     /// Loads compiled code and links its imports.
     fn link(&self, program: &Program, code: &CompiledCode) -> Result<Ready, ProgramError> {
         let compile = |error| ProgramError::Compile { source: shared(error) };
-        let import = |error: wasmtime::Error| {
-            // The functions of WASI preview 0 have other types and are not offered.
-            let is_old = format!("{error:#}").contains("`wasi_unstable::");
-            let hint = "`wasi_unstable` is not supported: build the module for wasm32-wasip1";
-            let error = if is_old { wasmtime::Error::msg(hint) } else { error };
-            ProgramError::Import { source: shared(error) }
-        };
+        let import = |error| ProgramError::Import { source: shared(error) };
         if program.is_component() {
             let component = load::component(&self.engine, code).map_err(compile)?;
             Ready::component(&self.components, &component, self.short_cpu).map_err(import)
         } else {
             let module = load::module(&self.engine, code).map_err(compile)?;
+            // The functions of WASI preview 0 have other types and are not offered.
+            if module.imports().any(|import| import.module() == "wasi_unstable") {
+                let hint = "`wasi_unstable` is not supported: build the module for wasm32-wasip1";
+                return Err(import(wasmtime::Error::msg(hint)));
+            }
             Ready::command(&self.commands, &module, self.short_cpu).map_err(import)
         }
     }

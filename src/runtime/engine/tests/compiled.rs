@@ -143,6 +143,23 @@ async fn repeated_runs_compile_a_program_once() {
     assert!(entries(folder.path()).is_empty());
 }
 
+/// The second error has the same source as the first, so the program was not compiled again.
+#[tokio::test]
+async fn program_with_an_unknown_import_is_refused_later_and_its_code_is_not_kept() {
+    let folder = folder();
+    let text = r#"(module (import "env" "now" (func)) (func (export "_start")))"#;
+    let program = Program::new(wat::parse_str(text).unwrap());
+    let runtime = Runtime::new(options(folder.path())).unwrap();
+    let mut sources = Vec::new();
+    for _ in 0..2 {
+        let error = runtime.execute(&program, bare(LIMITS)).await.unwrap_err();
+        let RunError::Program(ProgramError::Import { source }) = error else { panic!("{error}") };
+        sources.push(source);
+        assert!(entries(folder.path()).is_empty());
+    }
+    assert!(Arc::ptr_eq(&sources[0], &sources[1]));
+}
+
 #[tokio::test]
 async fn program_is_compiled_again_if_the_cache_directory_cannot_be_created() {
     check_seven(Path::new("/proc/none"), LIMITS, Effect::Nothing).await;
