@@ -62,6 +62,8 @@ pub struct Processes {
     group: Group,
     /// Directory of the stack, claimed while processes of the stack run.
     claimed: Arc<Mutex<Option<StackClaim>>>,
+    /// Directory of nodes that were added while this process was attached to another stack.
+    claimed_for_nodes: Arc<Mutex<Option<StackClaim>>>,
     /// Directory of the stack of another process, if this process is attached to such a stack.
     attached: Arc<Mutex<Option<PathBuf>>>,
     running: Arc<Mutex<Vec<Process>>>,
@@ -83,6 +85,7 @@ impl Processes {
             files,
             group: Group::default(),
             claimed: Arc::default(),
+            claimed_for_nodes: Arc::default(),
             attached: Arc::default(),
             running: Arc::default(),
             meter: Arc::default(),
@@ -188,13 +191,16 @@ impl Processes {
         drop(events.send(event).await);
     }
 
-    /// Returns the directory that this process has claimed. Claims one on the first call.
+    /// Returns the directory that this process has claimed for its stack, or for its nodes if this
+    /// process is attached to another stack. Claims one on the first call.
     fn claim(&self) -> anyhow::Result<DataDir> {
-        let mut claimed = self.claimed.lock();
+        // The process that runs the attached stack has claimed the given directory.
+        let (claimed, data_dir) = match &*self.attached.lock() {
+            Some(_) => (&self.claimed_for_nodes, None),
+            None => (&self.claimed, self.options.data_dir.clone()),
+        };
+        let mut claimed = claimed.lock();
         if claimed.is_none() {
-            // The process that runs the attached stack has claimed the given directory.
-            let is_attached = self.attached.lock().is_some();
-            let data_dir = self.options.data_dir.clone().filter(|_| !is_attached);
             *claimed = Some(StackClaim::acquire(data_dir)?);
         }
         Ok(claimed.as_ref().context("no local stack is running")?.data_dir.clone())
@@ -450,7 +456,9 @@ impl LocalStack for Processes {
             }
         }
         self.group.shutdown().await;
-        self.claimed.lock().take();
+        for claimed in [&self.claimed, &self.claimed_for_nodes] {
+            claimed.lock().take();
+        }
     }
 }
 
@@ -529,6 +537,20 @@ mod tests {
             assert!(error.contains("exited (exit status"), "{error}");
         }
         stack.stop().await;
+    }
+
+    #[test]
+    fn stack_does_not_start_in_the_directory_of_nodes_that_were_added_to_another_stack() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [given, of_nodes] = folders.each_ref().map(|folder| folder.path().to_owned());
+        let options = ProcessesOptions { data_dir: Some(given.clone()), head_token: None };
+        let stack = Processes::new(options, Arc::new(NoFiles));
+        let claim = StackClaim::acquire(Some(of_nodes.clone())).unwrap();
+        *stack.claimed_for_nodes.lock() = Some(claim);
+        *stack.attached.lock() = Some(given.clone());
+        assert!(stack.create_folder("worker-1").unwrap().starts_with(&of_nodes));
+        stack.attached.lock().take();
+        assert_eq!(stack.claim().unwrap().folder(), given);
     }
 
     #[track_caller]
