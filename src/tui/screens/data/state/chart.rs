@@ -34,9 +34,9 @@ pub(crate) struct Chart {
     resolution: Resolution,
     /// Buckets of the service.
     given: BTreeMap<Timestamp, Bucket>,
-    /// Latest rows, each as a candle. The first candle can combine several rows of a bucket.
+    /// Latest rows, each as a candle.
     rows: BTreeMap<Timestamp, Bucket>,
-    /// Time of the first live row. All later rows were received. `None` if there are no rows.
+    /// Time from which all live rows are stored. `None` if there are no rows.
     since: Option<Timestamp>,
     /// Candles merged from the service's buckets and the latest rows, oldest first.
     candles: Vec<Bucket>,
@@ -99,9 +99,6 @@ impl Chart {
     pub(crate) fn change_resolution(&mut self, resolution: Resolution) {
         self.resolution = resolution;
         self.given.clear();
-        self.rows.retain(|_, row| row.count == 1);
-        let live = self.rows.range(self.since.unwrap_or_default()..);
-        self.since = live.map(|(time, _)| *time).next();
         self.rebuild();
     }
 
@@ -116,21 +113,15 @@ impl Chart {
     pub(crate) fn add_live_rows(&mut self, rows: impl IntoIterator<Item = Bucket>) {
         let mut touched = BTreeSet::new();
         for row in rows {
+            // A late row can follow, so the first row is not always the earliest.
+            self.since = self.since.or(Some(row.timestamp));
             touched.insert(self.resolution.bucket_start(row.timestamp));
             self.rows.insert(row.timestamp, row);
         }
-        self.since = self.since.or_else(|| self.rows.keys().next().copied());
-        while self.rows.len() > ROWS_MAX
-            && let Some((time, row)) = self.rows.pop_first()
-        {
-            let start = |time| self.resolution.bucket_start(time);
-            if self.resolution == Resolution::Raw {
-                self.given.insert(time, row);
-            } else if let Some((next, later)) = self.rows.pop_first() {
-                let is_same = start(time) == start(next);
-                let whole = if is_same { fold(time, [row, later].into_iter()) } else { None };
-                self.rows.insert(if is_same { time } else { next }, whole.unwrap_or(later));
-            }
+        while self.rows.len() > ROWS_MAX {
+            let first = self.rows.pop_first();
+            self.given.extend(first.filter(|_| self.resolution == Resolution::Raw));
+            self.since = self.since.max(self.rows.keys().next().copied());
         }
         self.trim_given();
         self.put(touched);
@@ -171,7 +162,7 @@ impl Chart {
         let folded = match self.resolution.bucket() {
             None => self.rows.get(&start).copied(),
             Some(length) => {
-                // Late rows can be older than the first live row. The service's bucket has them.
+                // Late rows can be older than `since`. The service's bucket has them.
                 let live = self.rows.range(start..start + length).map(|(_, row)| *row);
                 fold(start, live.filter(|row| Some(row.timestamp) >= self.since))
             }

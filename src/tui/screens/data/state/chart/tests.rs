@@ -93,15 +93,25 @@ fn late_row_does_not_change_the_close_of_an_earlier_candle() {
 }
 
 #[test]
-fn candle_with_more_rows_than_are_stored_remains_whole() {
+fn first_rows_with_a_late_row_do_not_complete_the_earlier_candles() {
+    let mut chart = Chart::new(Resolution::FiveMinutes);
+    chart.add_service_candles([bucket(600, [1.0, 8.0, 1.0, 5.0], 2)]);
+    chart.add_live_rows([row(700, 4.0), row(400, 2.0), row(710, 4.0), row(720, 4.0)]);
+    assert!(chart.is_partial());
+    check(&chart, &[(600, [1.0, 8.0, 1.0, 4.0], 2)]);
+}
+
+#[test]
+fn candle_with_more_rows_than_are_stored_is_loaded_again_and_not_changed_by_corrections() {
     let n_rows = i64::try_from(ROWS_MAX).unwrap() + 500;
     let mut chart = Chart::new(Resolution::Hour);
     chart.add_live_rows([row(3_599, 1.0), row(3_600, 9.0)]);
-    chart.add_service_candles([bucket(3_600, [9.0; 4], 1)]);
+    assert!(!chart.is_partial());
     chart.add_live_rows((3_601..3_600 + n_rows).map(|second| row(second, 2.0)));
-    let hour = chart.candles()[1];
-    assert_eq!((hour.open, hour.high, hour.count), (9.0, 9.0, 2_500));
-    assert!(chart.rows.len() <= ROWS_MAX);
+    assert!(chart.is_partial() && chart.rows.len() <= ROWS_MAX);
+    chart.add_service_candles([bucket(3_600, [9.0, 9.0, 2.0, 2.0], 2_500)]);
+    chart.add_live_rows([row(3_600, 7.0), row(3_700, 7.0), row(6_000, 3.0)]);
+    check(&chart, &[(3_600, [9.0, 9.0, 2.0, 2.0], 2_500)]);
 }
 
 #[test]
