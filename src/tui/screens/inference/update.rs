@@ -31,14 +31,14 @@ impl State {
             ..Self::default()
         };
         self.reload_list(now);
-        if self.is_shown && is_connected {
-            self.effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
-        }
+        let set = Effect::SetTimer(Timer::Topics, self.poll_interval());
+        let is_on = self.is_shown && is_connected;
+        self.effects.push(if is_on { set } else { Effect::ClearTimer(Timer::Topics) });
     }
 
     /// Loads data when the screen comes into view.
     pub(crate) fn show(&mut self, now: Timestamp) {
-        if !std::mem::replace(&mut self.is_shown, true) && self.is_connected {
+        if !std::mem::replace(&mut self.is_shown, true) {
             self.load(now);
         }
     }
@@ -217,8 +217,11 @@ impl State {
     }
 
     /// Loads the list of topics. Also loads the latest bundle if the last attempt to load the
-    /// bundle has failed, or if the list cannot be loaded.
+    /// bundle has failed, or if the list cannot be loaded. Without a service, loads nothing.
     pub(crate) fn load(&mut self, now: Timestamp) {
+        if !self.is_connected {
+            return;
+        }
         if self.limited_until.is_some_and(|until| until > now) {
             return self.wait_for_limit(now);
         }

@@ -302,6 +302,15 @@ fn paused_or_hidden_screen_does_not_poll_and_polls_when_it_is_resumed() {
 }
 
 #[test]
+fn screen_without_a_service_does_not_poll() {
+    let mut state = opened();
+    let asked = effects_of(&mut state, |state| state.connect(false, at(1)));
+    assert_eq!(asked, [Effect::ClearTimer(Timer::Topics)]);
+    assert_eq!(effects_of(&mut state, |state| state.on_timer(at(2))), []);
+    assert_eq!(act(&mut state, Action::Refresh, 2), []);
+}
+
+#[test]
 fn poll_interval_can_be_changed() {
     let mut state = opened();
     assert_eq!(state.poll_interval(), TOPICS_EVERY);
