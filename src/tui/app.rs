@@ -103,6 +103,9 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
             execute::update::on_function_added(state, head, result);
         }
         Event::Presets(list) => state.execute.presets = list,
+        Event::PresetChanged { name, left_out, result } => {
+            execute::update::on_preset_changed(state, &name, left_out, result);
+        }
         Event::Copied { text, by } => on_copied(state, text, by),
         Event::Usage(usage) => state.stack.measured(usage),
         Event::Paged(Ok(())) => {}

@@ -87,6 +87,8 @@ pub(crate) struct Runner {
     watcher: Arc<Mutex<Watcher>>,
     /// Sender of alerts and its recipients, once the rules have been read.
     sender: Arc<parking_lot::Mutex<Option<(Notify, AlertSender)>>>,
+    /// Locked while a preset in the file is changed.
+    presets: Arc<Mutex<()>>,
     /// The pending timers, one of each kind.
     pub(crate) timers: HashMap<Timer, Instant>,
 }
@@ -111,6 +113,7 @@ impl Runner {
             clients: Clients::default(),
             watcher: Arc::new(Mutex::new(Watcher::new(Vec::new(), None, Instant::now()))),
             sender: Arc::default(),
+            presets: Arc::default(),
             timers: HashMap::new(),
         }
     }

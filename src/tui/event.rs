@@ -15,7 +15,6 @@
 //! timer again replaces it. An effect that loads data has exactly one result, unless a later
 //! effect of the same kind replaces it.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,7 +37,7 @@ use wire::nodes::NodeDetail;
 use crate::keymap::{Action, Chord};
 use crate::local::{Addresses, LocalEvent, NodeOptions, Usage};
 use crate::profiles::{KeyPlace, Opened};
-use crate::screens::execute::state::presets::Preset;
+use crate::screens::execute::state::presets::{Preset, Presets};
 use crate::state::change::{Change, Changed};
 use crate::state::layout::Divider;
 use crate::state::nodes::{GroupChange, NodeChange};
@@ -104,7 +103,14 @@ pub(crate) enum Event {
     /// Result of [`Effect::AddFunction`].
     FunctionAdded(HeadId, Outcome<FunctionBody>),
     /// Result of [`Effect::LoadPresets`].
-    Presets(BTreeMap<String, Preset>),
+    Presets(Presets),
+    /// Result of [`Effect::ChangePreset`]: all presets in the file, and the names of the variables
+    /// that were stored without a value. The names are `None` if the preset was removed.
+    PresetChanged {
+        name: String,
+        left_out: Option<Vec<String>>,
+        result: Outcome<Presets>,
+    },
     /// Result of [`Effect::LoadUsage`]: names of local processes with their resource usage.
     Usage(Vec<(String, Usage)>),
     /// A local operation on a process or a file failed.
@@ -356,8 +362,8 @@ pub(crate) enum Effect {
     AddFunction { head: HeadId, path: String },
     /// Reads the presets.
     LoadPresets,
-    /// Writes the presets.
-    SavePresets(BTreeMap<String, Preset>),
+    /// Writes a preset to the file of presets, or removes it from there.
+    ChangePreset { name: String, preset: Option<Preset> },
     /// Measures the resource usage of local processes.
     LoadUsage,
     /// Finds nodes that an earlier screen left running.

@@ -1,6 +1,5 @@
 //! Local effects: processes, files, profiles, the clipboard and the pager.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ use crate::effects::{
 use crate::event::{Effect, Event, ProfileEvent};
 use crate::local::{Addresses, LocalError, LocalStack, Packed};
 use crate::profiles::{ProfileError, ProfileStore};
-use crate::screens::execute::state::presets::{self, Preset};
+use crate::screens::execute::state::presets::{self, Preset, Presets};
 use crate::state::resource::{Failure, Outcome};
 
 impl Runner {
@@ -58,9 +57,13 @@ impl Runner {
             Effect::LoadPresets => self.report("presets", async move {
                 Some(read_presets(&presets?).await.map_or_else(Event::Failed, Event::Presets))
             }),
-            Effect::SavePresets(list) => self.report("presets", async move {
-                write_presets(presets.as_deref(), &list).await.err().map(Event::Failed)
-            }),
+            Effect::ChangePreset { name, preset } => {
+                let lock = Arc::clone(&self.presets);
+                self.report("presets", async move {
+                    let _locked = lock.lock().await;
+                    Some(change_preset(presets.as_deref(), name, preset).await)
+                });
+            }
             Effect::Save { path, text, what } => self.report("save", async move {
                 let result = save(&path, &text).await;
                 Some(Event::Saved { path, what, result })
@@ -142,29 +145,34 @@ fn describe(error: &LocalError) -> Failure {
     Failure::new(error.what.as_str(), chain(&*error.source), "look at the logs (5)")
 }
 
-async fn read_presets(path: &Path) -> Outcome<BTreeMap<String, Preset>> {
+async fn read_presets(path: &Path) -> Outcome<Presets> {
     let text = read_optional(path).await.map_err(|error| error.to_string());
     let presets =
-        text.and_then(|text| text.map_or(Ok(BTreeMap::new()), |text| presets::read_presets(&text)));
+        text.and_then(|text| text.map_or(Ok(Presets::new()), |text| presets::read_presets(&text)));
     let what = format!("read the presets in {}", path.display());
     presets.map_err(|why| Failure::new(what, why, "correct the file, or remove it"))
 }
 
-async fn write_presets(path: Option<&Path>, list: &BTreeMap<String, Preset>) -> Outcome<()> {
-    let Some(path) = path else {
-        return Err(Failure::new(
-            "save the presets",
-            "no directory for presets is known",
-            "set HOME",
-        ));
+/// Stores `preset` in the file at `path`, or removes the preset `name` if `preset` is `None`.
+/// Presets that another screen has added remain.
+async fn change_preset(path: Option<&Path>, name: String, preset: Option<Preset>) -> Event {
+    let what = if preset.is_some() { "save" } else { "remove" };
+    let what = format!("{what} the preset \"{name}\"");
+    let mut left_out = None;
+    let changed = async {
+        let no_path = "no directory for presets is known";
+        let path = path.ok_or_else(|| Failure::new(what.as_str(), no_path, "set HOME"))?;
+        let mut list = read_presets(path).await?;
+        left_out = presets::change_preset(&mut list, &name, preset)
+            .map_err(|why| Failure::new(what.as_str(), why, ""))?;
+        let (file, text) = (path.to_owned(), presets::write_presets(&list));
+        let written = spawn_blocking(move || write_private(&file, &text)).await;
+        let what = format!("{what} in {}", path.display());
+        let failed = |error: io::Error| Failure::new(what, error.to_string(), "");
+        written.map_err(io::Error::from).flatten().map_err(failed).map(|()| list)
     };
-    // The presets of an invalid file would be lost.
-    read_presets(path).await?;
-    let (file, text) = (path.to_owned(), presets::write_presets(list));
-    let written = spawn_blocking(move || write_private(&file, &text)).await;
-    written.map_err(io::Error::from).flatten().map_err(|error| {
-        Failure::new(format!("save the presets in {}", path.display()), error.to_string(), "")
-    })
+    let result = changed.await;
+    Event::PresetChanged { name, left_out, result }
 }
 
 /// Store of the profiles, if there is one.
@@ -320,15 +328,23 @@ mod tests {
     async fn presets_file_round_trips() {
         let folder = env::temp_dir().join(format!("triptych-presets-{}", std::process::id()));
         let path = folder.join("deep").join("presets.json");
-        assert_eq!(read_presets(&path).await, Ok(BTreeMap::new()), "none yet");
+        assert_eq!(read_presets(&path).await, Ok(Presets::new()), "none yet");
         let preset = Preset { request: ExecuteRequest::default(), input: Input::Typed };
-        let list = BTreeMap::from([("a".to_owned(), preset)]);
-        write_presets(Some(&path), &list).await.unwrap();
-        assert_eq!(read_presets(&path).await, Ok(list));
+        let change = async |name: &str, preset: Option<Preset>| {
+            let changed = change_preset(Some(&path), name.to_owned(), preset).await;
+            let Event::PresetChanged { result, .. } = changed else { panic!("{changed:?}") };
+            result
+        };
+        // A change of one screen retains the presets of another screen.
+        change("a", Some(preset.clone())).await.unwrap();
+        let both = change("b", Some(preset)).await.unwrap();
+        assert_eq!(both.keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(read_presets(&path).await, Ok(both));
+        assert_eq!(change("a", None).await.unwrap().len(), 1);
         tokio::fs::write(&path, "{").await.unwrap();
         let failure = read_presets(&path).await.unwrap_err();
         assert!(failure.what.contains("presets.json"), "{failure:?}");
-        assert_eq!(write_presets(Some(&path), &BTreeMap::new()).await, Err(failure));
+        assert_eq!(change("b", None).await, Err(failure));
         tokio::fs::remove_dir_all(&folder).await.unwrap();
     }
 

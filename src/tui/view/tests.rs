@@ -180,7 +180,7 @@ fn local_processes_and_the_node_form_are_drawn() {
 #[test]
 fn presets_and_the_list_of_functions_are_drawn() {
     let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
-    screen.press("e ctrl-s enter");
+    screen.change_presets("e ctrl-s enter");
     screen.state.notices.clear();
     let steps = [("ctrl-o", "execute-presets"), ("esc down", "execute-functions")];
     check_steps(&mut screen, &steps);

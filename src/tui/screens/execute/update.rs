@@ -9,7 +9,7 @@ use crate::local::{Level, LocalLog};
 use crate::overlay::copy_as::curl_of;
 use crate::overlay::form;
 use crate::screens::execute::state::Pane;
-use crate::screens::execute::state::presets::{self, Preset};
+use crate::screens::execute::state::presets::{Preset, Presets};
 use crate::screens::update::{RUN_SCREENS, load_nodes_of, note, note_stream, send_copy};
 use crate::screens::{Screen, cluster};
 use crate::state::overlay::Overlay;
@@ -261,13 +261,9 @@ pub(crate) fn presets(state: &mut State, action: Action) {
             form::open_preset(state, &name);
         }
         Action::Remove => {
-            let Some(Overlay::Presets(row)) = state.overlays.last_mut() else { return };
-            let presets = &mut state.execute.presets;
-            let Some(name) = presets.keys().nth(*row).cloned() else { return };
-            presets.remove(&name);
-            *row = (*row).min(presets.len().saturating_sub(1));
-            state.effects.push(Effect::SavePresets(presets.clone()));
-            state.notify(format!("preset \"{name}\" removed"), String::new());
+            let Some(Overlay::Presets(row)) = state.overlays.last() else { return };
+            let Some(name) = state.execute.presets.keys().nth(*row).cloned() else { return };
+            state.effects.push(Effect::ChangePreset { name, preset: None });
         }
         _ => {}
     }
@@ -277,18 +273,35 @@ pub(crate) fn presets(state: &mut State, action: Action) {
 pub(crate) fn keep_preset(state: &mut State, name: &str) {
     let form = &state.execute.form;
     let preset = Preset { request: form.preview(), input: form.input() };
-    let kept = presets::keep_preset(&mut state.execute.presets, name, preset);
-    let (name, left_out) = match kept {
-        Ok(kept) => kept,
-        Err(why) => return form::fail(state, Failure::new("save the preset", why, "")),
-    };
+    let name: String = name.trim().chars().take(60).collect();
+    if name.is_empty() {
+        return form::fail(state, Failure::new("save the preset", "a name is required", ""));
+    }
     state.close();
-    let detail = match left_out.as_slice() {
-        [] => String::new(),
-        names => format!("without the value of {}", names.join(", ")),
+    state.effects.push(Effect::ChangePreset { name, preset: Some(preset) });
+}
+
+/// Handles the result of [`Effect::ChangePreset`].
+pub(crate) fn on_preset_changed(
+    state: &mut State,
+    name: &str,
+    left_out: Option<Vec<String>>,
+    result: Outcome<Presets>,
+) {
+    match result {
+        Ok(list) => state.execute.presets = list,
+        Err(why) => return state.notify_failure(&why),
+    }
+    let n_presets = state.execute.presets.len();
+    if let Some(Overlay::Presets(row)) = state.overlays.last_mut() {
+        *row = (*row).min(n_presets.saturating_sub(1));
+    }
+    let done = if left_out.is_some() { "saved" } else { "removed" };
+    let detail = match left_out.as_deref() {
+        None | Some([]) => String::new(),
+        Some(names) => format!("without the value of {}", names.join(", ")),
     };
-    state.notify(format!("preset \"{name}\" saved"), detail);
-    state.effects.push(Effect::SavePresets(state.execute.presets.clone()));
+    state.notify(format!("preset \"{name}\" {done}"), detail);
 }
 
 /// Fills in the form from the preset in row `row`.

@@ -18,9 +18,11 @@ use crate::app::{self, Start};
 use crate::event::{DatasetsPage, Effect, Event, StreamEvent};
 use crate::keymap::Chord;
 use crate::local::{Addresses, Level, LocalEvent, LocalLog, LocalNode, LocalReady};
+use crate::screens::execute::state::presets::change_preset;
 use crate::screens::update::connect;
 use crate::state::State;
 use crate::state::overlay::Overlay;
+use crate::state::resource::Failure;
 use crate::state::runs::RunId;
 use crate::state::services::HeadId;
 use crate::theme::depth::Depth;
@@ -177,6 +179,19 @@ impl Harness {
         self.effects.clear();
         self.press(keys);
         self.take_effects()
+    }
+
+    /// Presses keys and changes the presets as requested.
+    pub(crate) fn change_presets(&mut self, keys: &str) {
+        for effect in self.effects_of(keys) {
+            let Effect::ChangePreset { name, preset } = effect else { continue };
+            let mut list = self.state.execute.presets.clone();
+            let changed = change_preset(&mut list, &name, preset);
+            let left_out = changed.clone().ok().flatten();
+            let failed = |why| Failure::new("save the preset", why, "");
+            let result = changed.map(|_| list).map_err(failed);
+            self.take(Event::PresetChanged { name, left_out, result });
+        }
     }
 
     /// Executes the request of the form.

@@ -27,27 +27,26 @@ pub(crate) struct Preset {
 /// The user's presets, by name.
 pub(crate) type Presets = BTreeMap<String, Preset>;
 
-/// Saves `preset` as `name`. Returns the shortened name, and the names of the variables that were
-/// stored without a value.
+/// Saves `preset` as `name`, or removes the preset `name`. Returns the names of the variables that
+/// were stored without a value, or `None` if the preset was removed.
 ///
 /// # Errors
-/// A message for the user if the name is empty or there are too many presets.
-pub(crate) fn keep_preset(
+/// A message for the user if there are too many presets.
+pub(crate) fn change_preset(
     presets: &mut Presets,
     name: &str,
-    mut preset: Preset,
-) -> Result<(String, Vec<String>), String> {
-    let name: String = name.trim().chars().take(60).collect();
-    let is_room = presets.len() < PRESETS_MAX || presets.contains_key(&name);
-    if name.is_empty() {
-        return Err("a name is required".to_owned());
-    }
-    if !is_room {
+    preset: Option<Preset>,
+) -> Result<Option<Vec<String>>, String> {
+    let Some(mut preset) = preset else {
+        presets.remove(name);
+        return Ok(None);
+    };
+    if presets.len() >= PRESETS_MAX && !presets.contains_key(name) {
         return Err(format!("there are {PRESETS_MAX} presets already: remove one first"));
     }
     let left_out = forget_secrets(&mut preset.request);
-    presets.insert(name.clone(), preset);
-    Ok((name, left_out))
+    presets.insert(name.to_owned(), preset);
+    Ok(Some(left_out))
 }
 
 /// Clears the values of variables of `request` with names that suggest a secret. Returns these
@@ -198,8 +197,8 @@ mod presets_tests {
             ("file", Input::File("a.csv".to_owned())),
             ("rows", Input::read(Source::Rows, "btc 24h").unwrap()),
         ] {
-            let kept = keep_preset(&mut presets, name, preset(input)).unwrap();
-            assert_eq!(kept, (name.to_owned(), vec!["my_api_key".to_owned()]));
+            let left_out = change_preset(&mut presets, name, Some(preset(input))).unwrap();
+            assert_eq!(left_out, Some(vec!["my_api_key".to_owned()]));
         }
         let text = write_presets(&presets);
         assert_eq!(read_presets(&text).as_ref(), Ok(&presets), "{text}");
@@ -208,8 +207,7 @@ mod presets_tests {
     }
 
     #[test]
-    fn preset_without_a_name_or_a_request_is_rejected() {
-        assert!(keep_preset(&mut Presets::default(), " ", preset(Input::Typed)).is_err());
+    fn preset_without_a_request_is_rejected() {
         assert!(read_presets("[]").is_err() && read_presets(r#"{"a": {}}"#).is_err());
     }
 }

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wire::executions::ClusterEvent;
@@ -159,9 +158,9 @@ fn preset_is_saved_loaded_and_removed() {
     screen.take_effects();
     screen.press("ctrl-s");
     screen.shows(&["hello x2"]);
-    let asked = screen.effects_of("enter");
-    let [Effect::SavePresets(list)] = asked.as_slice() else { panic!("{asked:?}") };
-    assert_eq!(list.keys().collect::<Vec<_>>(), ["hello x2"]);
+    screen.change_presets("enter");
+    screen.shows(&["preset \"hello x2\" saved"]);
+    assert_eq!(screen.state.execute.presets.keys().collect::<Vec<_>>(), ["hello x2"]);
 
     screen.press("ctrl-u");
     screen.type_text("3");
@@ -169,7 +168,8 @@ fn preset_is_saved_loaded_and_removed() {
     screen.shows(&["Presets"]);
     screen.press("enter");
     assert_eq!(screen.state.execute.form.text(FormField::Nodes), "2");
-    assert_eq!(screen.effects_of("ctrl-o D"), [Effect::SavePresets(BTreeMap::new())]);
+    screen.change_presets("ctrl-o D");
+    assert!(screen.state.execute.presets.is_empty());
     screen.press("esc");
     assert!(screen.state.overlays.is_empty());
 }
@@ -180,9 +180,9 @@ fn preset_of_the_form_is_selected_and_removing_it_selects_the_next_preset() {
     for n_nodes in ["2", "3", "4"] {
         screen.press("ctrl-u");
         screen.type_text(n_nodes);
-        screen.press("ctrl-s enter");
+        screen.change_presets("ctrl-s enter");
     }
-    screen.press("ctrl-o D");
+    screen.change_presets("ctrl-o D");
     let names: Vec<_> = screen.state.execute.presets.keys().collect();
     assert_eq!(names, ["hello x2", "hello x3"]);
     let first = Target::Row { pane: 0, row: 0 };
@@ -199,11 +199,12 @@ fn preset_of_the_form_is_selected_and_removing_it_selects_the_next_preset() {
 
 #[test]
 fn preset_beyond_the_maximum_is_refused_with_a_reason() {
-    let mut screen = Harness::after("e ctrl-s enter");
+    let mut screen = Harness::ready(160, 45);
+    screen.change_presets("e ctrl-s enter");
     let (name, preset) = screen.state.execute.presets.pop_first().unwrap();
     let full = (0..200).map(|n| (format!("{name} {n}"), preset.clone())).collect();
     screen.state.execute.presets = full;
-    screen.press("ctrl-s enter");
+    screen.change_presets("ctrl-s enter");
     screen.shows(&["there are 200 presets already"]);
     assert_eq!(screen.state.execute.presets.len(), 200);
 }
