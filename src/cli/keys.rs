@@ -17,6 +17,7 @@ use cluster::identity::Identity;
 use db::postgres::DatabaseUrl;
 use model::key::{ApiKey, KeyId};
 use model::timestamp::Timestamp;
+use serde_json::json;
 use stack::data_dir::DataDir;
 use stack::running::{find_running, running_folder};
 use stack::start::KEY_VARIABLE;
@@ -375,9 +376,16 @@ async fn print_secret(
     if !format.json {
         return print(secret.reveal());
     }
-    let record = accounts.key(Scope::All, id).await.context("cannot read the key")?;
-    let record = record.ok_or_else(|| no_key(id))?;
-    print_body(&KeyWithSecret { key: record.body(), api_key: Secret::from(secret) })
+    let api_key = Secret::from(secret);
+    let record = accounts.key(Scope::All, id).await.context("cannot read the key");
+    match record.and_then(|record| record.ok_or_else(|| no_key(id))) {
+        Ok(record) => print_body(&KeyWithSecret { key: record.body(), api_key }),
+        Err(error) => {
+            // The secret cannot be read again.
+            print_body(&json!({ "id": id.get(), "api_key": api_key }))?;
+            Err(error)
+        }
+    }
 }
 
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
