@@ -58,7 +58,7 @@ pub(crate) enum DatasetsCommand {
     Verify(store_file::VerifyCommand),
     /// Copy a store's file on this machine, also while a service writes to it
     Backup(store_file::BackupCommand),
-    /// Replace a store's file by a copy made by `backup`
+    /// Replace a store's file, by default that of the services, by a copy made by `backup`
     Restore(store_file::RestoreCommand),
 }
 

@@ -69,11 +69,17 @@ impl DataDir {
     /// hand, and of local stacks. Creates nothing.
     ///
     /// # Errors
-    /// If the default directory is unknown.
+    /// If the default directory is unknown, or one of the directories cannot be read.
     pub fn with_datasets() -> anyhow::Result<Vec<Self>> {
         let stacks = stack_folders(None).into_iter().map(|folder| Self { folder });
-        let all = [Self::locate(None)?].into_iter().chain(stacks);
-        Ok(all.filter(|data_dir| data_dir.datasets().exists()).collect())
+        let mut found = Vec::new();
+        for data_dir in [Self::locate(None)?].into_iter().chain(stacks) {
+            let path = data_dir.datasets();
+            if path.try_exists().with_context(|| format!("cannot read {}", path.display()))? {
+                found.push(data_dir);
+            }
+        }
+        Ok(found)
     }
 
     /// Opens the same directory as [`Self::of_services`] if it already contains accounts. Creates

@@ -50,8 +50,7 @@ pub(crate) struct VerifyCommand {
 
 impl StoreFlags {
     /// Returns the path of the store's file. If no flag names a store, this is the only store in the
-    /// default directories. A running local stack makes no difference: a backup, which can be made while
-    /// it runs, must be restored to the same store, which cannot.
+    /// default directories, whether a local stack is running or not.
     fn path(self) -> anyhow::Result<PathBuf> {
         if let Some(file) = self.file {
             return Ok(file);
@@ -70,6 +69,20 @@ impl StoreFlags {
             return Ok(one.datasets());
         }
         Ok(DataDir::locate(self.data_dir)?.datasets())
+    }
+
+    /// Returns the path of the file to replace. If no flag names a store, this is the store of the
+    /// services. If they have none, the only store is that of a local stack, which is not meant.
+    fn path_to_replace(self) -> anyhow::Result<PathBuf> {
+        let is_named = self.file.is_some() || self.data_dir.is_some();
+        let path = self.path()?;
+        ensure!(
+            is_named || path == DataDir::locate(None)?.datasets(),
+            "the services have no store, only a local stack has one: {}\nhint: pass --data-dir with the \
+             directory to restore to",
+            path.display()
+        );
+        Ok(path)
     }
 }
 
@@ -186,9 +199,10 @@ pub(crate) struct RestoreCommand {
 /// Replaces a store's file by a backup.
 ///
 /// # Errors
-/// If the replacement is not confirmed, a service uses the store, or the backup has faults.
+/// If the store to replace is ambiguous, the replacement is not confirmed, a service uses the store, or
+/// the backup has faults.
 pub(super) async fn restore(command: RestoreCommand) -> anyhow::Result<()> {
-    let (from, path) = (command.from, command.store.path()?);
+    let (from, path) = (command.from, command.store.path_to_replace()?);
     if path.exists() && !command.yes {
         bail!("replacing {} was not confirmed\nhint: pass --yes", path.display());
     }
