@@ -157,8 +157,8 @@ impl<E: WriteError> Writer<E> {
     }
 
     /// Checks that the file accepts writes: it was not removed or replaced, it has the format of this
-    /// program, its disk has space, and the writing thread runs. If an earlier commit found no space, also writes a megabyte and
-    /// frees it again.
+    /// program, its disk has space, and the writing thread is running. If an earlier commit found no
+    /// space, also writes a megabyte and frees it again.
     ///
     /// # Errors
     /// The reason why the file does not accept writes.

@@ -104,7 +104,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         }
         Event::Presets(list) => state.execute.presets = list,
         Event::PresetChanged { name, left_out, result } => {
-            execute::update::on_preset_changed(state, &name, left_out, result);
+            execute::update::on_preset_changed(state, &name, left_out.as_deref(), result);
         }
         Event::Copied { text, by } => on_copied(state, text, by),
         Event::Usage(usage) => state.stack.measured(usage),

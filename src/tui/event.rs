@@ -363,7 +363,7 @@ pub(crate) enum Effect {
     /// Reads the presets.
     LoadPresets,
     /// Writes a preset to the file of presets, or removes it from there.
-    ChangePreset { name: String, preset: Option<Preset> },
+    ChangePreset { name: String, preset: Option<Box<Preset>> },
     /// Measures the resource usage of local processes.
     LoadUsage,
     /// Finds nodes that an earlier screen left running.

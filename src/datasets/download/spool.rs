@@ -183,7 +183,8 @@ impl Datasets {
     ///
     /// # Errors
     /// The same as for [`Self::download`]. [`OperationError::TooLarge`] if the file exceeds
-    /// [`FILES_BYTES_MAX`] or all files exceed [`SPACE_BYTES_MAX`], and [`OperationError::Spool`] if the disk fails.
+    /// [`FILES_BYTES_MAX`] or all files exceed [`SPACE_BYTES_MAX`], and [`OperationError::Spool`] if the
+    /// disk fails.
     async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile> {
         let (coding, known) = (Coding::Identity, KnownETags::default());
         let wanted = DownloadRequest { query, coding, known, seen: None };

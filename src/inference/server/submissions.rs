@@ -32,9 +32,9 @@ const MODEL_CHARS_MAX: usize = 64;
 ///
 /// The first payload of an address for an epoch is stored durably and cannot be changed. Submitting the
 /// same payload again succeeds, even after the window if the body has its `nonce` and the actor was
-/// active. The address belongs to the key, or to the key's `model`. Values are decimals of at most 64 characters, up to 1e40, which
-/// are stored as doubles. A forecast consists of predicted losses, in the unit of the topic's losses. A
-/// submission counts only if its actor is active when the window closes. The active actors are those
+/// active. The address belongs to the key, or to the key's `model`. Values are decimals of at most 64
+/// characters, up to 1e40, which are stored as doubles. A forecast consists of predicted losses, in the
+/// unit of the topic's losses. A submission counts only if its actor is active when the window closes. The active actors are those
 /// with the best moving averages of scores, up to the topic's maximum. Only a part of these places is
 /// available to new actors, and new actors with outlying values are not active. A submission is rejected
 /// if the dataset already has the predicted row.

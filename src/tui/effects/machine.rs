@@ -61,7 +61,7 @@ impl Runner {
                 let lock = Arc::clone(&self.presets);
                 self.report("presets", async move {
                     let _locked = lock.lock().await;
-                    Some(change_preset(presets.as_deref(), name, preset).await)
+                    Some(change_preset(presets.as_deref(), name, preset.map(|it| *it)).await)
                 });
             }
             Effect::Save { path, text, what } => self.report("save", async move {

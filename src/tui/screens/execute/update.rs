@@ -278,14 +278,14 @@ pub(crate) fn keep_preset(state: &mut State, name: &str) {
         return form::fail(state, Failure::new("save the preset", "a name is required", ""));
     }
     state.close();
-    state.effects.push(Effect::ChangePreset { name, preset: Some(preset) });
+    state.effects.push(Effect::ChangePreset { name, preset: Some(Box::new(preset)) });
 }
 
 /// Handles the result of [`Effect::ChangePreset`].
 pub(crate) fn on_preset_changed(
     state: &mut State,
     name: &str,
-    left_out: Option<Vec<String>>,
+    left_out: Option<&[String]>,
     result: Outcome<Presets>,
 ) {
     match result {
@@ -297,7 +297,7 @@ pub(crate) fn on_preset_changed(
         *row = (*row).min(n_presets.saturating_sub(1));
     }
     let done = if left_out.is_some() { "saved" } else { "removed" };
-    let detail = match left_out.as_deref() {
+    let detail = match left_out {
         None | Some([]) => String::new(),
         Some(names) => format!("without the value of {}", names.join(", ")),
     };

@@ -186,7 +186,7 @@ impl Harness {
         for effect in self.effects_of(keys) {
             let Effect::ChangePreset { name, preset } = effect else { continue };
             let mut list = self.state.execute.presets.clone();
-            let changed = change_preset(&mut list, &name, preset);
+            let changed = change_preset(&mut list, &name, preset.map(|it| *it));
             let left_out = changed.clone().ok().flatten();
             let failed = |why| Failure::new("save the preset", why, "");
             let result = changed.map(|_| list).map_err(failed);
