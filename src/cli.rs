@@ -169,13 +169,7 @@ fn parse_screen_alone(arguments: &[OsString]) -> Option<Cli> {
 fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     let command = help::with_endings(Cli::command());
     let command = command.mut_subcommand(NODE, node::layers::with_switches);
-    let command = without_empty(command);
-    // A directory on the command line takes precedence over a database in the environment.
-    let names_folder = |it: &OsString| it.to_string_lossy().starts_with("--data-dir");
-    let mut command = match arguments.iter().any(names_folder) {
-        true => command.mut_subcommand("keys", without_database),
-        false => command,
-    };
+    let mut command = without_empty(command);
     let given = command.try_get_matches_from_mut(&arguments);
     let given = given.map_err(|error| redact::redact(error, &command))?;
     for exposed in redact::exposed_passwords(&command, &given) {
@@ -209,13 +203,6 @@ fn without_empty(command: clap::Command) -> clap::Command {
             _ => argument,
         })
         .mut_subcommands(without_empty)
-}
-
-/// Ignores the environment variable with the location of accounts.
-fn without_database(command: clap::Command) -> clap::Command {
-    command
-        .mut_args(|it| if it.get_id() == "database" { it.env(Resettable::Reset) } else { it })
-        .mut_subcommands(without_database)
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {

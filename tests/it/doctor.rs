@@ -169,7 +169,12 @@ fn doctor_accepts_a_dataset_address_without_the_api_path() {
 #[test]
 fn doctor_reports_a_head_at_the_address_of_another_service() {
     let output = Home::new().run(&["doctor", "--inference", Up::shared().text("head")]);
-    check(&output, 1, "wrong", &["inference of this command", "404", "that of the right service"]);
+    check(
+        &output,
+        1,
+        "wrong",
+        &["inference of this command", "another program", "that of the right service"],
+    );
 }
 
 #[test]

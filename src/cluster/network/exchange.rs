@@ -423,7 +423,7 @@ mod tests {
     async fn beginning_of_a_message_is_known_if_there_is_no_memory_for_the_rest() {
         let allowances = Allowances { unfinished_bytes: CHUNK_BYTES, ..ALLOWANCES };
         let mut share = Budget::new(&Guard::new(None, [], allowances)).share(PeerId::random());
-        let sent = [&b"start"[..], &[b'x'; 3 * CHUNK_BYTES]].concat();
+        let sent = [&b"start"[..], &vec![b'x'; 3 * CHUNK_BYTES]].concat();
         let read = read(&mut Cursor::new(&sent), None, sent.len(), Some(&mut share)).await;
         let Err(ExchangeError::Crowded { start }) = read else { panic!("{read:?}") };
         assert_eq!(start, &sent[..START_BYTES]);

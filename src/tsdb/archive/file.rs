@@ -26,9 +26,8 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::objects::{ObjectError, Objects, Result};
-use super::scan::BATCH_VALUES;
 use super::write::{
-    BLOCK_BYTES, CHECKSUMS, CREATED_FIELD, DATASET, FIRST_FIELD, ID_FIELD, PAGE_ROWS,
+    BATCH_VALUES, BLOCK_BYTES, CHECKSUMS, CREATED_FIELD, DATASET, FIRST_FIELD, ID_FIELD, PAGE_ROWS,
     TIMESTAMP_FIELD,
 };
 use crate::span::Span;

@@ -8,7 +8,7 @@ use model::timestamp::Timestamp;
 
 use super::Archive;
 use super::months::segments;
-use super::write::PAGE_ROWS;
+use super::write::{BATCH_VALUES, PAGE_ROWS};
 use crate::span::{Order, Span, just_after};
 use crate::store::row_batch::{RowBatch, VisitBatch};
 use crate::store::{PageRead, Result, StoreError};
@@ -16,9 +16,6 @@ use crate::store::{PageRead, Result, StoreError};
 /// Maximum number of rows in a batch of an archived month. Larger batches need fewer requests, since each
 /// batch first reads the page in which it begins.
 pub(super) const BATCH_ROWS: usize = if cfg!(test) { 300 } else { 16 * PAGE_ROWS };
-
-/// Number of values to which a batch of an archived month is limited if it has more than a page of rows.
-pub(super) const BATCH_VALUES: usize = 1_000_000;
 
 /// Progress of a scan.
 struct Progress {

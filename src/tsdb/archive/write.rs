@@ -24,6 +24,9 @@ pub(super) const GROUP_ROWS: usize = 65_536;
 /// Maximum size of the rows of a row group, which is built in memory.
 const GROUP_BYTES: usize = 64 * 1024 * 1024;
 
+/// Number of values to which a batch of an archived month is limited if it has more than a page of rows.
+pub(super) const BATCH_VALUES: usize = 1_000_000;
+
 /// Number of rows of a page. Reading a single row decompresses its whole page.
 pub(super) const PAGE_ROWS: usize = 4_096;
 

@@ -19,6 +19,7 @@ pub mod look;
 mod maintenance;
 mod reads;
 mod tables;
+mod writes;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ use self::head::Head;
 use self::hints::Hints;
 use self::reads::STATEMENT_ROWS;
 use self::tables::SCHEMA;
+use self::writes::Writes;
 use super::batch::{self, StoredBatch};
 use super::datasets;
 use super::row_batch::{RowBatch, VisitBatch};
@@ -76,42 +78,6 @@ const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
          datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.row_changes,
          datasets.batches, datasets.archived, datasets.archived_cuts, datasets.archive_lease,
          datasets.doomed LIMIT 0";
-
-/// Queues of writers, chosen by dataset id. Writers of a dataset share a queue, so that only one of them
-/// occupies a connection. Ids that differ by a multiple of 1024 share a queue, too.
-type Queues = [Queue<()>; 1024];
-
-/// The connections, queues and hints for writes.
-#[derive(Debug, Clone)]
-struct Writes {
-    connections: Connections,
-    queues: Arc<Queues>,
-    hints: Arc<Hints>,
-}
-
-impl Writes {
-    /// Runs `work` in a transaction, after the earlier writes of its dataset, and calls `on_commit` with
-    /// its result.
-    async fn write<T: Send>(
-        &self,
-        dataset: Option<DatasetId>,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send,
-        on_commit: impl FnOnce(&T) + Send,
-    ) -> Result<T> {
-        let queues = &self.queues;
-        let queue = dataset.and_then(|dataset| {
-            queues.get(usize::try_from(dataset.get()).unwrap_or_default() % queues.len())
-        });
-        let _turn = match queue {
-            Some(queue) => Some(queue.lock().await),
-            None => None,
-        };
-        let done = self.connections.write(work).await?;
-        on_commit(&done);
-        self.hints.note_commit();
-        Ok(done)
-    }
-}
 
 /// The shared store.
 #[derive(Debug)]

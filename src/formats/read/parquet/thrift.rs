@@ -32,10 +32,13 @@ enum Type {
 /// A struct without known fields, such as an alternative without details.
 const EMPTY: Type = Struct(&[]);
 
+/// Unit of a time.
 const UNIT: Type = Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]);
 
+/// A logical type with a time zone and a unit.
 const TIME: Type = Struct(&[(1, Bool), (2, UNIT)]);
 
+/// Meaning of a column's values.
 const LOGICAL_TYPE: Type = Struct(&[
     (1, EMPTY),
     (2, EMPTY),
@@ -71,8 +74,10 @@ const COLUMN: Type = Element(&[
     (10, LOGICAL_TYPE),
 ]);
 
+/// A field of free metadata.
 const KEY_VALUE: Type = Struct(&[(1, Binary), (2, Binary)]);
 
+/// Extremes and counts of a column's values.
 const STATISTICS: Type = Struct(&[
     (1, Binary),
     (2, Binary),
@@ -85,6 +90,7 @@ const STATISTICS: Type = Struct(&[
     (9, I64),
 ]);
 
+/// Bounds of places on earth.
 const BOX: Type = Struct(&[
     (1, Double),
     (2, Double),
@@ -96,6 +102,7 @@ const BOX: Type = Struct(&[
     (8, Double),
 ]);
 
+/// Description of the values of a column in a row group.
 const COLUMN_METADATA: Type = Struct(&[
     (1, I32),
     (2, List(&I32)),
@@ -116,6 +123,7 @@ const COLUMN_METADATA: Type = Struct(&[
     (17, Struct(&[(1, BOX), (2, List(&I32))])),
 ]);
 
+/// A column in a row group.
 const COLUMN_CHUNK: Type = Struct(&[
     (1, Binary),
     (2, I64),
@@ -128,6 +136,7 @@ const COLUMN_CHUNK: Type = Struct(&[
     (9, Binary),
 ]);
 
+/// A row group.
 const ROW_GROUP: Type = Struct(&[
     (1, List(&COLUMN_CHUNK)),
     (2, I64),
@@ -138,8 +147,10 @@ const ROW_GROUP: Type = Struct(&[
     (7, I16),
 ]);
 
+/// Parameters of an encryption.
 const CIPHER: Type = Struct(&[(1, Binary), (2, Binary), (3, Bool)]);
 
+/// The footer of a file.
 const FOOTER: Type = Struct(&[
     (1, I32),
     (2, List(&COLUMN)),
