@@ -136,7 +136,7 @@ const COLUMN_CHUNK: Type = Struct(&[
     (9, Binary),
 ]);
 
-/// A row group.
+/// Rows whose columns are stored next to each other.
 const ROW_GROUP: Type = Struct(&[
     (1, List(&COLUMN_CHUNK)),
     (2, I64),
