@@ -29,10 +29,6 @@ pub(crate) const KEEP_BYTES: &str = "keep_bytes";
 /// Interval at which old rows are deleted. A limit in days need not be exact to the minute.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
-/// Time after a start, or after a leap of the clock, in which no rows are deleted by the date of the
-/// clock. Until then, an operator can notice and correct a wrong clock.
-const LEAP_HOLD: Duration = Duration::from_hours(1);
-
 /// Number of rows that one transaction deletes, during which other writers wait.
 const PRUNE_ROWS: usize = 8192;
 
@@ -68,7 +64,7 @@ impl Retention {
 
 /// Deletes old rows at intervals until the future is dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
-    let mut date = date(clock);
+    let mut date = SteadyDate::after_start(clock);
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -80,13 +76,6 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
             Err(error) => warn!(error = &error as &dyn Error, "failed to delete old rows"),
         }
     }
-}
-
-/// Returns the date from which the age of rows is counted. At a start, the clock can be ahead, and so can
-/// all dates that were stored since it is. Therefore no row is too old for the first [`LEAP_HOLD`]: the
-/// date begins in 1970.
-fn date(clock: Clock) -> SteadyDate {
-    SteadyDate::new(clock, Timestamp::default(), LEAP_HOLD)
 }
 
 /// Returns true if an error affects all datasets.
@@ -165,7 +154,7 @@ mod tests {
     #[test]
     fn no_row_is_too_old_in_the_first_hour_after_a_start() {
         let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
-        let mut date = date(clock.clone());
+        let mut date = SteadyDate::after_start(clock.clone());
         for _ in 0..60 {
             assert!(date.read() < Timestamp::from_seconds(3_601));
             clock.advance(Duration::from_mins(1));

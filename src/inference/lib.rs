@@ -29,7 +29,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use db::connection::retry_while_busy;
-use model::timestamp::Timestamp;
 use model::topic::{Address, BlockHeight, TopicId};
 use parking_lot::{Mutex, RwLock};
 use task::clock::Clock;
@@ -54,10 +53,6 @@ use crate::store::{
     CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StorePlace, StoredLearned,
     SubmitOutcome,
 };
-
-/// Time after a start, or after a leap of the clock, in which no epochs are deleted by the date of the
-/// clock. Until then, an operator can notice and correct a wrong clock.
-const LEAP_HOLD: Duration = Duration::from_hours(1);
 
 /// Options for opening a network.
 #[derive(Debug, Clone)]
@@ -418,8 +413,7 @@ impl NetworkState {
         let topics = TopicList::read(&store)?;
         topics.warn_of_horizons(blocks.block_time);
         let topics = RwLock::new(topics);
-        // At a start, the clock can be ahead, so no epoch is too old for the first `LEAP_HOLD`.
-        let date = SteadyDate::new(clock.clone(), Timestamp::default(), LEAP_HOLD).into();
+        let date = SteadyDate::after_start(clock.clone()).into();
         let chain = Chain::new(clock, blocks);
         if let Some(at) = shared_at {
             chain.follow(at, blocks);

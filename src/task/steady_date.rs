@@ -42,6 +42,14 @@ impl SteadyDate {
         Self { since_read: clock.stopwatch(), clock, date, hold, jump: None }
     }
 
+    /// Creates a date for deleting old data. At a start, the clock can be ahead, and so can all dates that
+    /// were stored since it is. Therefore the date begins in 1970 and follows the clock after an hour, in
+    /// which an operator can notice and correct a wrong clock.
+    #[must_use]
+    pub fn after_start(clock: Clock) -> Self {
+        Self::new(clock, Timestamp::default(), Duration::from_hours(1))
+    }
+
     /// Returns the current date. Jumps are only noticed by this call, so it must be called more
     /// often than once per `hold`.
     pub fn read(&mut self) -> Timestamp {
