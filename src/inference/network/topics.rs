@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use model::dataset::DatasetId;
 use model::topic::{Address, TopicId};
+use task::backoff::Backoff;
 use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::time::sleep;
 use tracing::warn;
 
 use crate::network::topic::Topic;
@@ -19,6 +23,12 @@ pub const TOPICS_MAX: usize = 4096;
 
 /// Maximum number of topics that a key can create, so that no single key can reach [`TOPICS_MAX`].
 pub const TOPICS_OF_KEY_MAX: usize = 256;
+
+/// Maximum number of attempts to change the list of topics while other services change it, too.
+const CHANGES_MAX: u32 = 10;
+
+/// First pause between these attempts.
+const CHANGE_AGAIN: Duration = Duration::from_millis(10);
 
 /// List of topics as it was last read from the store.
 #[derive(Debug)]
@@ -103,7 +113,10 @@ impl Inference {
     /// # Errors
     /// [`InferenceError`] with the reason if one of them is refused. None is created in this case.
     pub async fn create_topics(&self, topics: Vec<Topic>) -> Result<Vec<Arc<Topic>>> {
-        let change = self.change_list().await?;
+        self.change_list(|change| self.create_in(change, topics.clone()).boxed()).await
+    }
+
+    async fn create_in(&self, change: ListChange, topics: Vec<Topic>) -> Result<Vec<Arc<Topic>>> {
         let creator = topics.first().and_then(|topic| topic.creator.as_ref());
         let (n_topics, n_of_creator) = {
             let topics = &self.shared.topics.read().by_id;
@@ -133,7 +146,15 @@ impl Inference {
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
     pub async fn update_topic(&self, topic: Topic, by: &Address) -> Result<Arc<Topic>> {
-        let change = self.change_list().await?;
+        self.change_list(|change| self.update_in(change, topic.clone(), by).boxed()).await
+    }
+
+    async fn update_in(
+        &self,
+        change: ListChange,
+        topic: Topic,
+        by: &Address,
+    ) -> Result<Arc<Topic>> {
         let before = self.owned(topic.id, by)?;
         let (creator, is_active) = (before.creator.clone(), before.is_active);
         let topic = Topic { creator, is_active, ..topic }.with_dataset_of(&before);
@@ -169,20 +190,22 @@ impl Inference {
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
     pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<()> {
-        let change = self.change_list().await?;
-        self.owned(id, by)?;
-        let inference = self.clone();
-        let delete = move |store: &Store, known| {
-            store.delete_topic(id, known)?;
-            inference.shared.cache.change(id, |entry| entry.close(None));
-            inference.forget_problems(id);
-            Ok(())
+        let change = |change| async move {
+            self.owned(id, by)?;
+            let inference = self.clone();
+            let delete = move |store: &Store, known| {
+                store.delete_topic(id, known)?;
+                inference.shared.cache.change(id, |entry| entry.close(None));
+                inference.forget_problems(id);
+                Ok(())
+            };
+            let forget = move |list: &mut TopicList| {
+                list.newest_deleted = list.newest_deleted.max(Some(id));
+                list.by_id.remove(&id);
+            };
+            self.change_stored(change, delete, forget).await
         };
-        let forget = move |list: &mut TopicList| {
-            list.newest_deleted = list.newest_deleted.max(Some(id));
-            list.by_id.remove(&id);
-        };
-        self.change_stored(change, delete, forget).await
+        self.change_list(|list| change(list).boxed()).await
     }
 
     /// Deletes the epochs of deleted topics. Cancel-safe: the next call continues the deletion.
@@ -205,10 +228,12 @@ impl Inference {
         is_active: bool,
         by: &Address,
     ) -> Result<Arc<Topic>> {
-        let change = self.change_list().await?;
-        let before = self.owned(id, by)?;
-        let topic = Topic { is_active, ..before.as_ref().clone() };
-        self.put_topic(change, topic, Inputs::Keep).await
+        let change = |change| async move {
+            let before = self.owned(id, by)?;
+            let topic = Topic { is_active, ..before.as_ref().clone() };
+            self.put_topic(change, topic, Inputs::Keep).await
+        };
+        self.change_list(|list| change(list).boxed()).await
     }
 
     /// Stores `dataset` as the id of the dataset called `name`, which topic `id` reads, and returns it. If
@@ -223,17 +248,19 @@ impl Inference {
         name: &str,
         dataset: DatasetId,
     ) -> Result<DatasetId> {
-        let change = self.change_list().await?;
-        let Some(topic) = self.topic(id).filter(|topic| topic.source.dataset == name) else {
-            return Ok(dataset);
+        let change = |change| async move {
+            let Some(topic) = self.topic(id).filter(|topic| topic.source.dataset == name) else {
+                return Ok(dataset);
+            };
+            if let Some(kept) = topic.source.dataset_id {
+                return Ok(kept);
+            }
+            let mut topic = topic.as_ref().clone();
+            topic.source.dataset_id = Some(dataset);
+            self.put_topic(change, topic, Inputs::Keep).await?;
+            Ok(dataset)
         };
-        if let Some(kept) = topic.source.dataset_id {
-            return Ok(kept);
-        }
-        let mut topic = topic.as_ref().clone();
-        topic.source.dataset_id = Some(dataset);
-        self.put_topic(change, topic, Inputs::Keep).await?;
-        Ok(dataset)
+        self.change_list(|list| change(list).boxed()).await
     }
 
     /// Adds `worker` to the whitelist of topic `id` if `is_listed`, otherwise removes it from the list,
@@ -248,16 +275,19 @@ impl Inference {
         is_listed: bool,
         by: &Address,
     ) -> Result<Arc<Topic>> {
-        let change = self.change_list().await?;
-        let mut topic = self.owned(id, by)?.as_ref().clone();
-        let workers = &mut topic.whitelist.workers;
-        if is_listed {
-            workers.insert(worker)
-        } else {
-            workers.remove(&worker)
+        let worker = &worker;
+        let change = |change| async move {
+            let mut topic = self.owned(id, by)?.as_ref().clone();
+            let workers = &mut topic.whitelist.workers;
+            if is_listed {
+                workers.insert(worker.clone())
+            } else {
+                workers.remove(worker)
+            };
+            topic.check()?;
+            self.put_topic(change, topic, Inputs::Keep).await
         };
-        topic.check()?;
-        self.put_topic(change, topic, Inputs::Keep).await
+        self.change_list(|list| change(list).boxed()).await
     }
 
     /// Validates the settings of `topic`, including its horizon at the chain's block time.
@@ -304,13 +334,25 @@ impl Inference {
         self.change_stored(change, put, |list| list.by_id.extend(entries)).await
     }
 
-    /// Prevents concurrent changes of topics in this service while the result is held, and reloads the
-    /// list if it is outdated. If another service changes the list in the meantime, the next write is
-    /// refused.
-    pub(crate) async fn change_list(&self) -> Result<ListChange> {
-        let alone = Arc::clone(&self.shared.changing).lock_owned().await;
-        self.catch_up().await?;
-        Ok(ListChange { known: self.shared.topics.read().version, _alone: alone })
+    /// Calls `change` with the right to change the list of topics of this service, which is reloaded
+    /// first if it is outdated. If another service changes the list in the meantime, nothing is stored
+    /// and `change` is called again, at most [`CHANGES_MAX`] times.
+    pub(crate) async fn change_list<'a, T>(
+        &'a self,
+        change: impl Fn(ListChange) -> BoxFuture<'a, Result<T>>,
+    ) -> Result<T> {
+        let mut backoff = Backoff::new(CHANGE_AGAIN, CHANGE_AGAIN * 8);
+        loop {
+            let alone = Arc::clone(&self.shared.changing).lock_owned().await;
+            self.catch_up().await?;
+            let known = self.shared.topics.read().version;
+            let result = change(ListChange { known, _alone: alone }).await;
+            let is_raced = matches!(result, Err(InferenceError::Store(StoreError::Raced)));
+            if !is_raced || backoff.n_tries() + 1 == CHANGES_MAX {
+                return result;
+            }
+            sleep(backoff.next_wait()).await;
+        }
     }
 
     /// Stores a change by `store`, then applies it by `apply` to the list in memory, even if the

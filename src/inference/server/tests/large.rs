@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use futures::FutureExt;
+
 use super::*;
 use crate::store::Inputs;
 
@@ -37,8 +39,8 @@ async fn large() -> Fixture {
     let topic = fixture.inference.topic(topic(1)).unwrap();
     let active_max = crate::math::regret::ByRole { inferer: 1000, forecaster: 1000 };
     let topic = Topic { active_max, ..topic.as_ref().clone() };
-    let change = fixture.inference.change_list().await.unwrap();
-    fixture.inference.put_topic(change, topic, Inputs::Keep).await.unwrap();
+    let put = |change| fixture.inference.put_topic(change, topic.clone(), Inputs::Keep).boxed();
+    fixture.inference.change_list(put).await.unwrap();
     fixture
 }
 
