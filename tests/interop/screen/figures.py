@@ -10,7 +10,8 @@ import sys
 from service import Stack
 
 N_FIGURES = 40
-N_TRIES = 12
+# The Overview screen polls topics every 15 s, and a try takes at least a second.
+N_TRIES = 30
 
 
 def number(text):
