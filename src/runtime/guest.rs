@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use wasmtime::{Engine, InstancePre, Linker, Module, Store, component};
+use wasmtime::{Engine, InstancePre, Linker, Module, Store, UpdateDeadline, component};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::bindings::CommandPre;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
-use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, ResourceTable, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::driver::{self, FirstPoll};
 use crate::error::{ProgramError, RunError};
@@ -25,7 +25,7 @@ use crate::files::{FUNCTION_DIR, Folder};
 use crate::memory::MemoryLimit;
 use crate::output::{Output, Streams};
 use crate::program::Program;
-use crate::quota::Quota;
+use crate::quota::{FilesFull, Quota};
 use crate::run::{Limits, Run, RunEnd, RunOutcome};
 use crate::{host_call, system};
 
@@ -61,6 +61,16 @@ enum Form {
 
 /// Closed once no caller waits for the guest. No value is ever sent.
 pub(crate) type Abandoned = oneshot::Receiver<Infallible>;
+
+impl Guest {
+    /// Checks the quota of the guest's files, if it has one.
+    fn check_files(
+        &mut self,
+        check: impl FnOnce(&mut Quota, &mut ResourceTable) -> Result<(), FilesFull>,
+    ) -> Result<(), FilesFull> {
+        self.quota.as_mut().map_or(Ok(()), |quota| check(quota, self.wasi.ctx().table))
+    }
+}
 
 impl WasiView for Guest {
     fn ctx(&mut self) -> WasiCtxView<'_> {
@@ -214,7 +224,10 @@ async fn run_until_stopped(
     guest.ctx().table.set_max_capacity(host_call::RESOURCES_MAX);
     let mut store = Store::new(ready.engine(), guest);
     store.limiter(|guest| &mut guest.memory);
-    store.epoch_deadline_async_yield_and_update(1);
+    store.epoch_deadline_callback(|mut store| {
+        store.data_mut().check_files(Quota::check_if_due)?;
+        Ok(UpdateDeadline::Yield(1))
+    });
     store.set_epoch_deadline(1);
     if let Some(fuel) = limits.fuel {
         store
@@ -238,6 +251,10 @@ async fn run_until_stopped(
             result = call => Stop::Ended(result),
             () = tokio::time::sleep(limits.wall) => Stop::Deadline,
         }
+    };
+    let stop = match store.data_mut().check_files(Quota::check) {
+        Err(full) if !matches!(stop, Stop::Deadline) => Stop::Ended(Err(full.into())),
+        _ => stop,
     };
     let wall = started.elapsed();
     ready.was_short.store(cpu <= ready.short_cpu, Ordering::Relaxed);
