@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use wasmtime::Engine;
 
 use self::permits::{Compilation, CompilePermits, CompileSize};
-use crate::error::{CompileError, CompileStep, ProgramError};
+use crate::error::{CompileError, ProgramError};
 use crate::load::CompiledCode;
 use crate::program::{Program, ProgramKey};
 use crate::settings::Settings;
@@ -81,8 +81,6 @@ pub(crate) struct Compiler {
 #[derive(Debug)]
 struct Refused {
     program: ProgramKey,
-    /// Client that requested the compilation.
-    client: Arc<str>,
     error: ProgramError,
     at: Instant,
 }
@@ -112,20 +110,14 @@ impl Compiler {
         if let Some(error) = self.refusal(program) {
             return Err(CompileError::Program(error));
         }
-        let is_suspect = self.is_suspect(client);
-        let is_large = is_suspect || program.bytes.len() > SMALL_PROGRAM_BYTES_MAX;
+        let is_large = program.bytes.len() > SMALL_PROGRAM_BYTES_MAX;
         let compilation = Compilation {
             client: Arc::clone(client),
             size: if is_large { CompileSize::Large } else { CompileSize::Small },
             memory_bytes: process::memory_bytes(program),
-            is_suspect,
         };
-        demand.note_step(CompileStep::Queued);
-        let _permit = self
-            .permits
-            .acquire(compilation, is_wanted)
-            .ok_or(CompileError::Unwanted(CompileStep::Queued))?;
-        demand.note_step(CompileStep::Compiling);
+        let permit = self.permits.acquire(compilation, is_wanted);
+        let _permit = permit.ok_or(CompileError::Unwanted)?;
         match &self.place {
             CompileIn::ThisProcess => {
                 compile_checked(engine, program).map(CompiledCode::trusted).map_err(refused)
@@ -136,7 +128,7 @@ impl Compiler {
                     error @ (ProgramError::CompileTime { .. } | ProgramError::CompileMemory { .. }),
                 )) = &compiled
                 {
-                    self.note_refusal(program, client, error);
+                    self.note_refusal(program, error);
                 }
                 compiled
             }
@@ -151,24 +143,14 @@ impl Compiler {
         found.map(|refused| refused.error.clone())
     }
 
-    /// Returns true if a program of `client` recently exceeded a limit. All programs of such a client
-    /// count as large, so that they do not take the permit of small programs.
-    fn is_suspect(&self, client: &Arc<str>) -> bool {
-        let mut refused = self.refused.lock();
-        refused.retain(|refused| refused.at.elapsed() < REFUSED_FOR);
-        let is_limit = |error: &ProgramError| !matches!(error, ProgramError::Import { .. });
-        refused.iter().any(|refused| refused.client == *client && is_limit(&refused.error))
-    }
-
     /// Refuses `program` for [`REFUSED_FOR`] without another compilation.
-    pub(crate) fn note_refusal(&self, program: &Program, client: &Arc<str>, error: &ProgramError) {
+    pub(crate) fn note_refusal(&self, program: &Program, error: &ProgramError) {
         let mut refused = self.refused.lock();
         if refused.len() >= REFUSED_MAX {
             refused.pop_front();
         }
         refused.push_back(Refused {
             program: program.key,
-            client: Arc::clone(client),
             error: error.clone(),
             at: Instant::now(),
         });
@@ -202,15 +184,11 @@ mod tests {
         let program = |number: usize| Program::new(number.to_le_bytes());
         let error = ProgramError::CompileTime { within: Duration::from_secs(1) };
         for number in 0..=REFUSED_MAX {
-            compiler.note_refusal(&program(number), &"client".into(), &error);
+            compiler.note_refusal(&program(number), &error);
         }
         assert!(compiler.refusal(&program(0)).is_none());
         assert!(compiler.refusal(&program(1)).is_some());
         assert!(compiler.refusal(&program(REFUSED_MAX)).is_some());
-        assert!(compiler.is_suspect(&"client".into()));
-        let import = ProgramError::Import { source: Arc::new(io::Error::other("env::now")) };
-        compiler.note_refusal(&program(REFUSED_MAX + 1), &"other".into(), &import);
-        assert!(!compiler.is_suspect(&"other".into()));
     }
 
     /// Runs a compilation with this shell script as its child. Returns its error, and true if the

@@ -164,7 +164,7 @@ impl Runtime {
         let inner = Arc::clone(&self.0);
         let work = if let Some((ready, alone)) = inner.short(program, &run) {
             let ticking = inner.machine.ticker.tick();
-            let begun = guest::begin(ready, program.clone(), run, abandoned)?;
+            let begun = guest::begin(ready, run, abandoned)?;
             drop(alone);
             let rest = match begun {
                 FirstPoll::Ready(finished) => {
@@ -207,7 +207,7 @@ impl Inner {
         let ready = machine.ready(program, &run.client, self.ready_within(), &mut is_gone)?;
         ready.check_entry(&run.entry)?;
         let _ticking = machine.ticker.tick();
-        guest::run(&ready, program, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
+        guest::run(&ready, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
     }
 
     /// Returns the maximum time that a run waits until its program is compiled.
@@ -234,7 +234,7 @@ impl Inner {
         }
         let compiler = Arc::clone(&self.compiler);
         let machine = Machine::new(&self.options, Fuel::Counted, self.disk.clone(), compiler)
-            .map_err(|error| RunError::Fuel { source: Box::new(error) })?;
+            .map_err(|error| RunError::Host { what: "cannot count fuel", source: error.into() })?;
         Ok(Arc::clone(fueled.insert(Arc::new(machine))))
     }
 }

@@ -24,7 +24,6 @@ use crate::exit::{Exit, Stop, reason};
 use crate::files::{FUNCTION_DIR, Folder};
 use crate::memory::MemoryLimit;
 use crate::output::{Output, Streams};
-use crate::program::Program;
 use crate::quota::{FilesFull, Quota};
 use crate::run::{Limits, Run, RunEnd, RunOutcome};
 use crate::{host_call, system};
@@ -177,13 +176,11 @@ impl Ready {
 /// [`RunError`] if the guest's files or its clock cannot be set up.
 pub(crate) fn run(
     ready: &Ready,
-    program: &Program,
     run: Run,
     streams: Streams,
     abandoned: Abandoned,
 ) -> Result<Option<RunOutcome>, RunError> {
-    driver::block_on(run_until_stopped(ready, program, run, streams, abandoned))
-        .map_err(|source| RunError::Clock { source })?
+    driver::block_on(run_until_stopped(ready, run, streams, abandoned)).map_err(no_clock)?
 }
 
 /// Runs a guest in this thread, even if the thread also drives futures, until the guest exits or waits,
@@ -193,18 +190,19 @@ pub(crate) fn run(
 /// As [`run`].
 pub(crate) fn begin(
     ready: Arc<Ready>,
-    program: Program,
     run: Run,
     abandoned: Abandoned,
 ) -> Result<FirstPoll<Result<Option<RunOutcome>, RunError>>, RunError> {
-    let run =
-        async move { run_until_stopped(&ready, &program, run, Streams::Kept, abandoned).await };
-    driver::begin(Box::pin(run)).map_err(|source| RunError::Clock { source })
+    let run = async move { run_until_stopped(&ready, run, Streams::Kept, abandoned).await };
+    driver::begin(Box::pin(run)).map_err(no_clock)
+}
+
+fn no_clock(error: std::io::Error) -> RunError {
+    RunError::Host { what: "cannot set up the guest's clock", source: error.into() }
 }
 
 async fn run_until_stopped(
     ready: &Ready,
-    program: &Program,
     mut run: Run,
     streams: Streams,
     abandoned: Abandoned,
@@ -230,9 +228,10 @@ async fn run_until_stopped(
     });
     store.set_epoch_deadline(1);
     if let Some(fuel) = limits.fuel {
-        store
-            .set_fuel(fuel)
-            .map_err(|error| RunError::Fuel { source: error.into_boxed_dyn_error() })?;
+        store.set_fuel(fuel).map_err(|error| RunError::Host {
+            what: "cannot set the fuel",
+            source: error.into_boxed_dyn_error(),
+        })?;
     }
 
     let (started, mut cpu) = (Instant::now(), Duration::ZERO);
@@ -259,7 +258,7 @@ async fn run_until_stopped(
     let wall = started.elapsed();
     ready.was_short.store(cpu <= ready.short_cpu, Ordering::Relaxed);
     let usage = TimeUsed { wall, cpu };
-    Ok(Some(outcome(&stop, program, &output, &store.data().memory, limits, usage)))
+    Ok(Some(outcome(&stop, &output, &store.data().memory, limits, usage)))
 }
 
 /// Time used by a run.
@@ -271,7 +270,6 @@ struct TimeUsed {
 
 fn outcome(
     stop: &Stop,
-    program: &Program,
     output: &Output,
     memory: &MemoryLimit,
     limits: Limits,
@@ -283,9 +281,8 @@ fn outcome(
         RunEnd::Trapped(_) => stop.host_error(),
         _ => None,
     };
-    let trap = host_error.map(|error| {
-        format!("runtime: trap in a host call: {}\n", host_call::describe(error, &program.bytes))
-    });
+    let trap = host_error
+        .map(|error| format!("runtime: trap in a host call: {}\n", host_call::describe(error)));
     if let Some(reason) = trap.or_else(|| reason(exit.ended, &limits, memory)) {
         if written.stderr.last().is_some_and(|last| *last != b'\n') {
             written.stderr.push(b'\n');

@@ -11,7 +11,7 @@ use wasmtime::{
 
 use crate::compiler::Compiler;
 use crate::disk::Disk;
-use crate::error::{CompileError, CompileStep, ProgramError, RunError, RuntimeError};
+use crate::error::{CompileError, ProgramError, RunError, RuntimeError};
 use crate::guest::{self, Guest, Ready};
 use crate::load::{self, CompiledCode};
 use crate::memory::{INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
@@ -77,8 +77,8 @@ impl Machine {
         guest::commands::offer(&mut commands).map_err(refused)?;
         let mut components = component::Linker::new(&engine);
         guest::components::offer(&mut components).map_err(refused)?;
-        let ticker =
-            Ticker::start(engine.clone()).map_err(|source| RuntimeError::Ticker { source })?;
+        let ticker = Ticker::start(engine.clone())
+            .map_err(|source| RuntimeError::Engine { source: source.into() })?;
         Ok(Self {
             engine,
             settings,
@@ -118,9 +118,11 @@ impl Machine {
         let work = move |demand: &Demand| machine.prepare(&compiled, &client, demand);
         self.pending.wait(program.key, within, is_gone, work).map_err(|error| match error {
             CompileError::Program(error) => error.into(),
-            CompileError::Child(source) => RunError::Compiler { source },
+            CompileError::Child(source) => {
+                RunError::Host { what: "compiler failed", source: source.into() }
+            }
             CompileError::Busy => RunError::ProcessorsBusy { within: self.compiler.within },
-            CompileError::Unwanted(step) => RunError::NotCompiled { within, step },
+            CompileError::Unwanted => RunError::NotCompiled { within },
             CompileError::Panicked => RunError::Lost { source: None },
         })
     }
@@ -146,7 +148,6 @@ impl Machine {
         if let Some(ready) = self.compiled_before(program) {
             return Ok(ready);
         }
-        demand.note_step(CompileStep::Elsewhere);
         let found = self
             .disk
             .as_ref()
@@ -155,7 +156,7 @@ impl Machine {
         let is_new = found.is_err();
         let (code, _turn) = match found {
             Ok(code) => (code, None),
-            Err(_) if !demand.is_wanted() => return Err(CompileError::Unwanted(demand.step())),
+            Err(_) if !demand.is_wanted() => return Err(CompileError::Unwanted),
             Err(turn) => {
                 let (engine, settings) = (&self.engine, self.settings);
                 (self.compiler.compile(engine, settings, program, client, demand)?, turn)
@@ -163,7 +164,7 @@ impl Machine {
         };
         let linked = self.link(program, &code);
         if let Err(error @ ProgramError::Import { .. }) = &linked {
-            self.compiler.note_refusal(program, client, error);
+            self.compiler.note_refusal(program, error);
         }
         let ready = Arc::new(linked.map_err(CompileError::Program)?);
         // Only code that can run is kept, since new code evicts other code from the disk.

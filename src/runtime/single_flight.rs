@@ -10,7 +10,7 @@ use std::{io, thread};
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
 
-use crate::error::{CompileError, CompileStep};
+use crate::error::CompileError;
 
 /// Interval at which waiting threads check that they are still wanted.
 pub(crate) const WANTED_EVERY: Duration = Duration::from_millis(20);
@@ -21,15 +21,9 @@ pub(crate) struct SingleFlight<K, V> {
     jobs: Arc<Mutex<HashMap<K, Arc<Job<V>>>>>,
 }
 
-/// Callers that wait for work, and the current step of the work.
+/// Number of callers that wait for work.
 #[derive(Debug)]
-pub(crate) struct Demand(Mutex<DemandState>);
-
-#[derive(Debug)]
-struct DemandState {
-    n_waiting: usize,
-    step: CompileStep,
-}
+pub(crate) struct Demand(Mutex<usize>);
 
 #[derive(Debug)]
 struct Job<V> {
@@ -73,11 +67,11 @@ where
             let is_late = until.is_some_and(|until| Instant::now() >= until);
             if !has_given_up && (is_late || is_gone()) {
                 has_given_up = true;
-                job.demand.0.lock().n_waiting -= 1;
+                *job.demand.0.lock() -= 1;
             }
             // If other callers still wait for the work, this caller can return before the work stops.
             if has_given_up && job.demand.is_wanted() {
-                return Err(CompileError::Unwanted(job.demand.step()));
+                return Err(CompileError::Unwanted);
             }
             job.changed.wait_for(&mut outcome, WANTED_EVERY);
         }
@@ -91,10 +85,9 @@ where
         let mut jobs = self.jobs.lock();
         // Work without callers will soon stop without a value, so new callers start it again.
         if let Some(job) = jobs.get(&key) {
-            let mut demand = job.demand.0.lock();
-            if demand.n_waiting > 0 {
-                demand.n_waiting += 1;
-                drop(demand);
+            let mut n_waiting = job.demand.0.lock();
+            if *n_waiting > 0 {
+                *n_waiting += 1;
                 return Ok(Arc::clone(job));
             }
         }
@@ -116,22 +109,12 @@ where
 impl Demand {
     /// Returns the demand of one caller.
     pub(crate) const fn new() -> Self {
-        Self(Mutex::new(DemandState { n_waiting: 1, step: CompileStep::Compiling }))
+        Self(Mutex::new(1))
     }
 
     /// Returns true if a caller waits.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.lock().n_waiting > 0
-    }
-
-    /// Returns the current step.
-    pub(crate) fn step(&self) -> CompileStep {
-        self.0.lock().step
-    }
-
-    /// Records the current step.
-    pub(crate) fn note_step(&self, step: CompileStep) {
-        self.0.lock().step = step;
+        *self.0.lock() > 0
     }
 }
 
@@ -167,7 +150,7 @@ mod tests {
                 }
                 thread::yield_now();
             };
-            while job.demand.0.lock().n_waiting < N_THREADS {
+            while *job.demand.0.lock() < N_THREADS {
                 thread::yield_now();
             }
             (0..N_THREADS).for_each(|_| drop(scope.spawn(|| start.wait())));

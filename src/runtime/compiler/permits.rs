@@ -39,9 +39,6 @@ pub(super) struct Compilation {
     pub(super) size: CompileSize,
     /// Expected memory, in bytes.
     pub(super) memory_bytes: u64,
-    /// True if a program of the client recently exceeded a limit. The client's programs are then
-    /// compiled one at a time.
-    pub(super) is_suspect: bool,
 }
 
 /// The permits and the threads that wait for them.
@@ -161,9 +158,8 @@ impl PermitTable {
         let n_own = self.of_client(&compilation.client).count();
         let own = self.of_client(&compilation.client);
         let n_large = own.filter(|running| running.size == CompileSize::Large).count();
-        let n_large_max = if compilation.is_suspect { 1 } else { LARGE_OF_CLIENT_MAX };
         n_own + 1 < CHILDREN_MAX
-            && (compilation.size == CompileSize::Small || n_large < n_large_max)
+            && (compilation.size == CompileSize::Small || n_large < LARGE_OF_CLIENT_MAX)
     }
 
     fn of_client(&self, client: &Arc<str>) -> impl Iterator<Item = &Compilation> {
@@ -214,7 +210,7 @@ mod tests {
     use super::*;
 
     fn compilation(client: &str, size: CompileSize) -> Compilation {
-        Compilation { client: client.into(), size, memory_bytes: 1, is_suspect: false }
+        Compilation { client: client.into(), size, memory_bytes: 1 }
     }
 
     fn try_take<'a>(
@@ -248,11 +244,6 @@ mod tests {
         assert_eq!(own.len(), CHILDREN_MAX - 1);
         assert!(take("other", CompileSize::Large).is_some());
         drop(own);
-        let suspect =
-            || Compilation { is_suspect: true, ..compilation("bombs", CompileSize::Large) };
-        let first = permits.acquire(suspect(), &|| false);
-        assert!(first.is_some() && permits.acquire(suspect(), &|| false).is_none());
-        drop(first);
         assert!(permits.state.lock().last_served.is_empty(), "nothing is kept of idle clients");
     }
 

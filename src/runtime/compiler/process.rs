@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::child::{COMMAND, Header, Status};
 use super::refused;
-use crate::error::{CompileError, CompileStep, ProgramError};
+use crate::error::{CompileError, ProgramError};
 use crate::load::CompiledCode;
 use crate::program::Program;
 use crate::settings::Settings;
@@ -144,7 +144,7 @@ fn converse(
                         break Err(late(child, within));
                     }
                     Err(mpsc::RecvTimeoutError::Timeout) if !is_wanted() => {
-                        break Err(CompileError::Unwanted(CompileStep::Compiling));
+                        break Err(CompileError::Unwanted);
                     }
                     Err(mpsc::RecvTimeoutError::Timeout) => {}
                 }
