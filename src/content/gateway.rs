@@ -140,8 +140,7 @@ impl Functions {
         block: ContentId,
         large: &mut LargeTurn<'_>,
     ) -> Result<Bytes, InstallError> {
-        let wrong = |_| WebError::Address { text: address.chars().take(200).collect() };
-        let url: Url = address.parse().map_err(wrong)?;
+        let url: Url = address.parse().map_err(|_| WebError::address(address))?;
         let wanted = ReadLimits {
             accept: "*/*",
             bytes_max: super::FUNCTION_BYTES_MAX,

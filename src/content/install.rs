@@ -155,7 +155,7 @@ impl Functions {
                 _ => Ok(function),
             };
         }
-        let wrong = || WebError::Address { text: address.chars().take(200).collect() };
+        let wrong = || WebError::address(address);
         let url: Url = address.parse().map_err(|_| wrong())?;
         if address.len() > ADDRESS_BYTES_MAX {
             return Err(wrong().into());

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use wasmtime::Engine;
 
@@ -29,7 +30,6 @@ use crate::error::{CompileError, ProgramError};
 use crate::load::CompiledCode;
 use crate::program::{Program, ProgramKey};
 use crate::settings::Settings;
-use crate::single_flight::Demand;
 use crate::system;
 
 /// Duration for which a program is refused without another compilation. Afterwards its compilation is
@@ -93,20 +93,18 @@ impl Compiler {
     }
 
     /// Returns the code of `program` for `engine`, which has these `settings`, on behalf of `client`.
-    /// Blocks until the program is compiled, the time limit is reached, or no caller waits. In each
-    /// case, the child has exited before this returns.
+    /// Waits until the program is compiled or the time limit is reached. In both cases, the child has
+    /// exited before this returns. Dropping the future kills the child.
     ///
     /// # Errors
     /// [`CompileError`].
-    pub(crate) fn compile(
+    pub(crate) async fn compile(
         &self,
         engine: &Engine,
         settings: Settings,
         program: &Program,
         client: &Arc<str>,
-        demand: &Demand,
     ) -> Result<CompiledCode, CompileError> {
-        let is_wanted = &|| demand.is_wanted();
         if let Some(error) = self.refusal(program) {
             return Err(CompileError::Program(error));
         }
@@ -116,14 +114,16 @@ impl Compiler {
             size: if is_large { CompileSize::Large } else { CompileSize::Small },
             memory_bytes: process::memory_bytes(program),
         };
-        let permit = self.permits.acquire(compilation, is_wanted);
-        let _permit = permit.ok_or(CompileError::Unwanted)?;
+        let _permit = self.permits.acquire(compilation).await;
         match &self.place {
             CompileIn::ThisProcess => {
-                compile_checked(engine, program).map(CompiledCode::trusted).map_err(refused)
+                let (engine, program) = (engine.clone(), program.clone());
+                let compiling = spawn_blocking(move || compile_checked(&engine, &program));
+                let compiled = compiling.await.map_err(|_| CompileError::Panicked)?;
+                compiled.map(CompiledCode::trusted).map_err(refused)
             }
             CompileIn::Child { program: path } => {
-                let compiled = process::compile(path, settings, program, self.within, is_wanted);
+                let compiled = process::compile(path, settings, program, self.within).await;
                 if let Err(CompileError::Program(
                     error @ (ProgramError::CompileTime { .. } | ProgramError::CompileMemory { .. }),
                 )) = &compiled
@@ -194,7 +194,7 @@ mod tests {
     /// Runs a compilation with this shell script as its child. Returns its error, and true if the
     /// program is refused afterwards.
     #[cfg(target_os = "linux")]
-    fn compile_with(script: &str) -> (CompileError, bool) {
+    async fn compile_with(script: &str) -> (CompileError, bool) {
         use std::fs;
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
@@ -210,20 +210,20 @@ mod tests {
         let engine = settings.compiling_engine().unwrap();
         let program = Program::new(*b"\0asm\x01\0\0\0");
         let client = "client".into();
-        let compiled = compiler.compile(&engine, settings, &program, &client, &Demand::new());
+        let compiled = compiler.compile(&engine, settings, &program, &client).await;
         let error = compiled.err().unwrap();
         (error, compiler.refusal(&program).is_some())
     }
 
     #[cfg(target_os = "linux")]
-    #[test]
-    fn only_programs_that_exceeded_compiler_limits_are_refused_later() {
-        let (error, is_remembered) = compile_with("exec /bin/sleep 60");
+    #[tokio::test]
+    async fn only_programs_that_exceeded_compiler_limits_are_refused_later() {
+        let (error, is_remembered) = compile_with("exec /bin/sleep 60").await;
         assert!(matches!(error, CompileError::Busy) && !is_remembered, "{error:?}");
-        let (error, is_remembered) = compile_with("kill -KILL $$");
+        let (error, is_remembered) = compile_with("kill -KILL $$").await;
         assert!(matches!(error, CompileError::Child(_)) && !is_remembered, "{error:?}");
         for signal in ["XCPU", "ABRT"] {
-            let (error, is_remembered) = compile_with(&format!("kill -{signal} $$"));
+            let (error, is_remembered) = compile_with(&format!("kill -{signal} $$")).await;
             assert!(matches!(error, CompileError::Program(_)) && is_remembered, "{error:?}");
         }
     }

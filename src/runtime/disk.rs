@@ -13,19 +13,20 @@ use std::fs::{self, File, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use task::file::{FileMode, read_at_most, write_atomic};
 use task::private;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 use wasmtime::Engine;
 
 use crate::load::CompiledCode;
 use crate::program::Program;
-use crate::single_flight::WANTED_EVERY;
 use crate::system;
 
 /// First bytes of an entry: its type and version.
@@ -45,6 +46,9 @@ const ENTRY_BYTES_MAX: usize = 513 * 1024 * 1024;
 /// Number of lock files for compilations. Two programs with the same lock file are compiled one after
 /// the other. This is rare, since there are far fewer programs.
 const N_TURNS: u64 = 4096;
+
+/// Interval at which a process checks whether another one has compiled a program.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Reason why compiled code cannot be stored on the disk.
 #[derive(Debug, thiserror::Error)]
@@ -111,18 +115,20 @@ impl Disk {
     }
 
     /// Returns the code of `program` if [`Self::find`] does. If another process compiles `program`,
-    /// first waits for it as long as `is_wanted` returns true. If there is still no code, returns a lock
-    /// that makes other processes wait while this process compiles, or `None` if the lock cannot be
-    /// acquired. Blocks.
+    /// first waits for it. If there is still no code, returns a lock that makes other processes wait
+    /// while this process compiles, or `None` if the lock cannot be acquired.
     ///
     /// The system releases the lock of a process that exits, and each compilation has a time limit.
-    pub(crate) fn find_or_take_turn(
-        &self,
+    pub(crate) async fn find_or_take_turn(
+        self: &Arc<Self>,
         engine: &Engine,
         program: &Program,
-        is_wanted: &dyn Fn() -> bool,
     ) -> Result<CompiledCode, Option<File>> {
-        if let Some(code) = self.find(engine, program) {
+        let find = async || {
+            let (disk, engine, program) = (Arc::clone(self), engine.clone(), program.clone());
+            spawn_blocking(move || disk.find(&engine, &program)).await.ok().flatten()
+        };
+        if let Some(code) = find().await {
             return Ok(code);
         }
         let mut hasher = DefaultHasher::new();
@@ -134,16 +140,13 @@ impl Disk {
         });
         let Ok(turn) = turn else { return Err(None) };
         while let Err(TryLockError::WouldBlock) = turn.try_lock() {
-            if !is_wanted() {
-                return Err(None);
-            }
-            thread::park_timeout(WANTED_EVERY);
-            if let Some(code) = self.find(engine, program) {
+            sleep(LOOK_EVERY).await;
+            if let Some(code) = find().await {
                 return Ok(code);
             }
         }
         // Another process might have compiled the program before the lock was acquired.
-        self.find(engine, program).ok_or(Some(turn))
+        find().await.ok_or(Some(turn))
     }
 
     /// Stores the code of `program` for `engine`. Failures are only logged.

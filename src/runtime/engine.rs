@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
-use tokio::sync::oneshot::error::TryRecvError;
-use tokio::sync::oneshot::{self};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use crate::compiler::Compiler;
@@ -111,17 +111,9 @@ impl Runtime {
     /// time.
     pub async fn prepare(&self, program: &Program, how: Preparation) -> Result<(), RunError> {
         let Preparation { client, has_fuel, is_patient } = how;
-        let (waiting, mut abandoned) = oneshot::channel::<Infallible>();
-        let (inner, program) = (Arc::clone(&self.0), program.clone());
-        let work = spawn_blocking(move || {
-            let machine = if has_fuel { inner.fueled()? } else { Arc::clone(&inner.machine) };
-            let mut is_gone = || matches!(abandoned.try_recv(), Err(TryRecvError::Closed));
-            let within = if is_patient { Duration::MAX } else { inner.ready_within() };
-            machine.ready(&program, &client, within, &mut is_gone).map(drop)
-        });
-        let prepared = work.await.map_err(|source| RunError::Lost { source: Some(source) })?;
-        drop(waiting);
-        prepared
+        let machine = self.0.machine(has_fuel)?;
+        let within = if is_patient { Duration::MAX } else { self.0.ready_within() };
+        machine.ready(program, &client, within).await.map(drop)
     }
 
     /// Runs `program` in this thread like [`Self::execute`], but does not wait for a free slot: the
@@ -130,8 +122,7 @@ impl Runtime {
     /// # Errors
     /// As [`Self::execute`].
     pub fn execute_here(&self, program: &Program, run: Run) -> Result<RunOutcome, RunError> {
-        let (_waiting, abandoned) = oneshot::channel::<Infallible>();
-        self.0.run(program, run, Streams::Kept, abandoned)
+        self.0.run_here(program, run, Streams::Kept)
     }
 
     /// Runs `program` in this thread with the standard streams of this process. The outcome therefore
@@ -140,8 +131,7 @@ impl Runtime {
     /// # Errors
     /// As [`Self::execute`].
     pub fn execute_attached(&self, program: &Program, run: Run) -> Result<RunOutcome, RunError> {
-        let (_waiting, abandoned) = oneshot::channel::<Infallible>();
-        self.0.run(program, run, Streams::Process, abandoned)
+        self.0.run_here(program, run, Streams::Process)
     }
 
     /// Runs `program` to its end. A [`RunOutcome`] is also returned if the guest fails or exceeds a
@@ -180,9 +170,10 @@ impl Runtime {
                 finished?.ok_or(RunError::Lost { source: None })
             })
         } else {
-            let (inner, program) = (Arc::clone(&inner), program.clone());
+            let machine = inner.machine(run.limits.fuel.is_some())?;
+            let ready = machine.ready(program, &run.client, inner.ready_within()).await?;
             spawn_blocking(move || {
-                let finished = inner.run(&program, run, Streams::Kept, abandoned);
+                let finished = run_ready(&machine, &ready, run, Streams::Kept, abandoned);
                 drop(place);
                 finished
             })
@@ -194,20 +185,27 @@ impl Runtime {
 }
 
 impl Inner {
-    fn run(
+    /// Runs `program` in this thread, which must not drive futures.
+    fn run_here(
         &self,
         program: &Program,
         run: Run,
         streams: Streams,
-        mut abandoned: Abandoned,
     ) -> Result<RunOutcome, RunError> {
-        let fueled = if run.limits.fuel.is_some() { Some(self.fueled()?) } else { None };
-        let machine = fueled.as_ref().unwrap_or(&self.machine);
-        let mut is_gone = || matches!(abandoned.try_recv(), Err(TryRecvError::Closed));
-        let ready = machine.ready(program, &run.client, self.ready_within(), &mut is_gone)?;
-        ready.check_entry(&run.entry)?;
-        let _ticking = machine.ticker.tick();
-        guest::run(&ready, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
+        let machine = self.machine(run.limits.fuel.is_some())?;
+        let ready = match machine.compiled_before(program) {
+            Some(ready) => ready,
+            None => {
+                let driver = Builder::new_current_thread().enable_all().build();
+                let driver = driver.map_err(|error| RunError::Host {
+                    what: "cannot start the compiler",
+                    source: error.into(),
+                })?;
+                driver.block_on(machine.ready(program, &run.client, self.ready_within()))?
+            }
+        };
+        let (_waiting, abandoned) = oneshot::channel::<Infallible>();
+        run_ready(&machine, &ready, run, streams, abandoned)
     }
 
     /// Returns the maximum time that a run waits until its program is compiled.
@@ -227,7 +225,11 @@ impl Inner {
         Some((ready, alone))
     }
 
-    fn fueled(&self) -> Result<Arc<Machine>, RunError> {
+    /// Returns the engine for runs with or without a fuel limit.
+    fn machine(&self, has_fuel: bool) -> Result<Arc<Machine>, RunError> {
+        if !has_fuel {
+            return Ok(Arc::clone(&self.machine));
+        }
         let mut fueled = self.fueled.lock();
         if let Some(machine) = &*fueled {
             return Ok(Arc::clone(machine));
@@ -237,6 +239,18 @@ impl Inner {
             .map_err(|error| RunError::Host { what: "cannot count fuel", source: error.into() })?;
         Ok(Arc::clone(fueled.insert(Arc::new(machine))))
     }
+}
+
+fn run_ready(
+    machine: &Machine,
+    ready: &Ready,
+    run: Run,
+    streams: Streams,
+    abandoned: Abandoned,
+) -> Result<RunOutcome, RunError> {
+    ready.check_entry(&run.entry)?;
+    let _ticking = machine.ticker.tick();
+    guest::run(ready, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
 }
 
 #[cfg(test)]

@@ -82,8 +82,6 @@ pub(crate) enum CompileError {
     Child(Arc<io::Error>),
     /// The time limit was reached while the processors were busy with other work.
     Busy,
-    /// No caller waited any longer.
-    Unwanted,
     /// The thread that compiles has panicked.
     Panicked,
 }

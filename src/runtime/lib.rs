@@ -43,6 +43,5 @@ mod memory;
 mod output;
 mod quota;
 mod settings;
-mod single_flight;
 mod system;
 mod ticker;

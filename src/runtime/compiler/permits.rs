@@ -4,9 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
-
-use crate::single_flight::WANTED_EVERY;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 /// Maximum number of concurrent compilations. Each needs several processors and up to a few gigabytes.
 const CHILDREN_MAX: usize = 4;
@@ -41,18 +40,19 @@ pub(super) struct Compilation {
     pub(super) memory_bytes: u64,
 }
 
-/// The permits and the threads that wait for them.
+/// The permits and the compilations that wait for them.
 #[derive(Debug)]
 pub(super) struct CompilePermits {
     /// Maximum expected memory of all concurrent compilations of large programs.
     memory_bytes_max: u64,
     state: Mutex<PermitTable>,
-    changed: Condvar,
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct PermitTable {
-    running: Vec<Compilation>,
+    /// Running compilations, with their tickets.
+    running: Vec<(u64, Compilation)>,
     /// Waiting compilations in the order of their tickets.
     waiting: VecDeque<(u64, Compilation)>,
     /// Latest ticket of each client with running or waiting compilations.
@@ -60,11 +60,11 @@ struct PermitTable {
     next_ticket: u64,
 }
 
-/// Permit for one compilation, released on drop.
+/// Place of one compilation in the queue, and its permit later. Released on drop.
 #[derive(Debug)]
 pub(super) struct CompilePermit<'a> {
     permits: &'a CompilePermits,
-    compilation: Compilation,
+    ticket: u64,
 }
 
 impl CompilePermits {
@@ -73,48 +73,53 @@ impl CompilePermits {
         Self {
             memory_bytes_max: memory_bytes / MEMORY_SHARE,
             state: Mutex::default(),
-            changed: Condvar::new(),
+            changed: Notify::new(),
         }
     }
 
-    /// Blocks until a permit is free and it is the client's turn. Returns `None` once `is_wanted`
-    /// returns false.
-    pub(super) fn acquire(
-        &self,
-        compilation: Compilation,
-        is_wanted: &dyn Fn() -> bool,
-    ) -> Option<CompilePermit<'_>> {
-        let mut state = self.state.lock();
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        state.waiting.push_back((ticket, compilation.clone()));
+    /// Waits until a permit is free and it is the client's turn. Cancel-safe.
+    pub(super) async fn acquire(&self, compilation: Compilation) -> CompilePermit<'_> {
+        let ticket = self.state.lock().queue(compilation);
+        let permit = CompilePermit { permits: self, ticket };
         loop {
-            if state.has_free(compilation.size)
-                && state.has_memory(&compilation, self.memory_bytes_max)
-                && state.next(compilation.size) == Some(ticket)
-            {
-                state.leave(ticket);
-                // Larger than the tickets of all earlier requests, so that the other clients precede
-                // this client.
-                let now = state.next_ticket;
-                state.last_served.insert(Arc::clone(&compilation.client), now);
-                state.next_ticket += 1;
-                state.running.push(compilation.clone());
-                self.changed.notify_all();
-                return Some(CompilePermit { permits: self, compilation });
+            let changed = self.changed.notified();
+            if self.state.lock().start(ticket, self.memory_bytes_max) {
+                self.changed.notify_waiters();
+                return permit;
             }
-            self.changed.wait_for(&mut state, WANTED_EVERY);
-            if !is_wanted() {
-                state.leave(ticket);
-                state.forget_idle();
-                self.changed.notify_all();
-                return None;
-            }
+            changed.await;
         }
     }
 }
 
 impl PermitTable {
+    fn queue(&mut self, compilation: Compilation) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.waiting.push_back((ticket, compilation));
+        ticket
+    }
+
+    /// Starts a waiting compilation if it is its turn. Returns true if it was started.
+    fn start(&mut self, ticket: u64, memory_bytes_max: u64) -> bool {
+        let Some(idx) = self.waiting.iter().position(|(waiting, _)| *waiting == ticket) else {
+            return false;
+        };
+        let is_next = self.waiting.get(idx).is_some_and(|(_, compilation)| {
+            self.has_free(compilation.size)
+                && self.has_memory(compilation, memory_bytes_max)
+                && self.next(compilation.size) == Some(ticket)
+        });
+        if is_next && let Some((_, compilation)) = self.waiting.remove(idx) {
+            // Larger than the tickets of all earlier requests, so that the other clients precede
+            // this client.
+            self.last_served.insert(Arc::clone(&compilation.client), self.next_ticket);
+            self.next_ticket += 1;
+            self.running.push((ticket, compilation));
+        }
+        is_next
+    }
+
     /// Returns true if a permit is free. While large programs wait for a permit, small programs may only
     /// use the reserved permit.
     fn has_free(&self, size: CompileSize) -> bool {
@@ -131,14 +136,15 @@ impl PermitTable {
     /// Returns true if `compilation` is small, or its expected memory fits in `bytes_max` together with
     /// the running compilations of large programs.
     fn has_memory(&self, compilation: &Compilation, bytes_max: u64) -> bool {
-        let large = self.running.iter().filter(|running| running.size == CompileSize::Large);
+        let running = self.running.iter().map(|(_, running)| running);
+        let large = running.filter(|running| running.size == CompileSize::Large);
         let taken = large.map(|running| running.memory_bytes).reduce(u64::saturating_add);
         compilation.size == CompileSize::Small
             || taken.is_none_or(|taken| taken.saturating_add(compilation.memory_bytes) <= bytes_max)
     }
 
     fn n_running(&self, size: CompileSize) -> usize {
-        self.running.iter().filter(|running| running.size == size).count()
+        self.running.iter().filter(|(_, running)| running.size == size).count()
     }
 
     /// Returns the ticket to be served next. It belongs to the client with the fewest running
@@ -163,20 +169,14 @@ impl PermitTable {
     }
 
     fn of_client(&self, client: &Arc<str>) -> impl Iterator<Item = &Compilation> {
-        self.running.iter().filter(move |running| running.client == *client)
-    }
-
-    fn leave(&mut self, ticket: u64) {
-        self.waiting.retain(|(waiting, _)| *waiting != ticket);
+        let running = self.running.iter().map(|(_, running)| running);
+        running.filter(move |running| running.client == *client)
     }
 
     fn forget_idle(&mut self) {
         let Self { running, waiting, last_served, .. } = self;
         last_served.retain(|client, _| {
-            running
-                .iter()
-                .chain(waiting.iter().map(|(_, waiting)| waiting))
-                .any(|compilation| compilation.client == *client)
+            running.iter().chain(waiting.iter()).any(|(_, it)| it.client == *client)
         });
     }
 }
@@ -184,28 +184,18 @@ impl PermitTable {
 impl Drop for CompilePermit<'_> {
     fn drop(&mut self) {
         let mut state = self.permits.state.lock();
-        let own = |running: &Compilation| {
-            let Compilation { client, size, memory_bytes, .. } = running;
-            (client, size, memory_bytes)
-                == (
-                    &self.compilation.client,
-                    &self.compilation.size,
-                    &self.compilation.memory_bytes,
-                )
-        };
-        if let Some(idx) = state.running.iter().position(own) {
-            state.running.swap_remove(idx);
-        }
+        state.running.retain(|(running, _)| *running != self.ticket);
+        state.waiting.retain(|(waiting, _)| *waiting != self.ticket);
         state.forget_idle();
         drop(state);
-        self.permits.changed.notify_all();
+        self.permits.changed.notify_waiters();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-    use std::thread;
+    use futures::FutureExt as _;
+    use futures::future::join_all;
 
     use super::*;
 
@@ -218,7 +208,7 @@ mod tests {
         client: &str,
         size: CompileSize,
     ) -> Option<CompilePermit<'a>> {
-        permits.acquire(compilation(client, size), &|| false)
+        permits.acquire(compilation(client, size)).now_or_never()
     }
 
     #[test]
@@ -252,7 +242,7 @@ mod tests {
         let permits = CompilePermits::of_machine(10 * MEMORY_SHARE);
         let take = |client: &str, memory_bytes| {
             let large = compilation(client, CompileSize::Large);
-            permits.acquire(Compilation { memory_bytes, ..large }, &|| false)
+            permits.acquire(Compilation { memory_bytes, ..large }).now_or_never()
         };
         let alone = take("a", 40);
         assert!(alone.is_some(), "a program that is larger than the memory is compiled alone");
@@ -270,23 +260,17 @@ mod tests {
         let permits = CompilePermits::of_machine(u64::MAX);
         let taken = |n: usize| try_take(&permits, &format!("before {n}"), CompileSize::Large);
         let mut before: Vec<_> = (0..LARGE_MAX).map(|n| taken(n).unwrap()).collect();
-        let (sender, receiver) = mpsc::channel();
-        thread::scope(|scope| {
-            for (number, client) in clients.iter().enumerate() {
-                let (permits, sender) = (&permits, sender.clone());
-                scope.spawn(move || {
-                    let permit = permits.acquire(compilation(client, CompileSize::Large), &|| true);
-                    sender.send(*client).unwrap();
-                    drop(permit);
-                });
-                while permits.state.lock().waiting.len() <= number {
-                    thread::yield_now();
-                }
-            }
-            // Frees one permit.
-            before.pop();
-            receiver.iter().take(clients.len()).collect()
-        })
+        let order = Mutex::new(Vec::new());
+        let mut all = join_all(clients.iter().map(async |client| {
+            let permit = permits.acquire(compilation(client, CompileSize::Large)).await;
+            order.lock().push(*client);
+            drop(permit);
+        }));
+        assert!((&mut all).now_or_never().is_none(), "all wait");
+        // Frees one permit.
+        before.pop();
+        assert!(all.now_or_never().is_some());
+        order.into_inner()
     }
 
     #[test]
@@ -302,16 +286,10 @@ mod tests {
         let small: Vec<_> =
             (0..9).filter_map(|n| take(&n.to_string(), CompileSize::Small)).collect();
         assert_eq!(small.len(), CHILDREN_MAX);
-        thread::scope(|scope| {
-            let large =
-                scope.spawn(|| permits.acquire(compilation("b", CompileSize::Large), &|| true));
-            while permits.state.lock().waiting.is_empty() {
-                thread::yield_now();
-            }
-            let mut small = small;
-            small.truncate(2);
-            drop(small);
-            assert!(large.join().unwrap().is_some());
-        });
+        let mut large = Box::pin(permits.acquire(compilation("b", CompileSize::Large)));
+        assert!((&mut large).now_or_never().is_none());
+        let mut small = small;
+        small.truncate(2);
+        assert!(large.now_or_never().is_some());
     }
 }
