@@ -85,12 +85,6 @@ impl Runtime {
         })))
     }
 
-    /// Returns the number of further guests that could start now. The slot of a guest becomes free once
-    /// the guest and the compiler that it waited for have stopped.
-    pub fn n_free(&self) -> usize {
-        self.0.places.available_permits()
-    }
-
     /// Returns true if a run of `program` can start immediately because its code is in memory or on the
     /// disk. `has_fuel` is true for a run with a fuel limit.
     pub fn is_compiled(&self, program: &Program, has_fuel: bool) -> bool {
@@ -142,9 +136,8 @@ impl Runtime {
     /// was short starts in the calling thread. It moves to its own thread when it waits, or after about
     /// 10 ms. All other programs start in their own threads.
     ///
-    /// Cancel-safe: dropping the future stops the guest within about 10 ms, and the compiler within
-    /// about 20 ms unless other callers wait for it. The slot is occupied until then. Must be called in
-    /// a tokio runtime.
+    /// Cancel-safe: dropping the future stops the compiler unless other callers wait for it, and the guest
+    /// within about 10 ms. The slot is occupied until then. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// [`RunError::Program`] if the module is invalid, or other errors if this host cannot run it.

@@ -184,7 +184,10 @@ impl Machine {
             drop(turn);
             ready
         };
-        spawn_blocking(load).await.map_err(|_| CompileError::Panicked)?.map_err(CompileError::Program)
+        spawn_blocking(load)
+            .await
+            .map_err(|_| CompileError::Panicked)?
+            .map_err(CompileError::Program)
     }
 
     /// Loads compiled code, which is stored on the disk if it is new. Blocks.
