@@ -50,11 +50,6 @@ impl<C, T, G> Default for FairQueue<C, T, G> {
 }
 
 impl<C: PartialEq, T, G> FairQueue<C, T, G> {
-    /// Returns the number of waiting requests.
-    pub(crate) fn len(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.requests.len()).sum()
-    }
-
     /// Appends a request of `client` and returns the receiver of its grant. If the receiver is dropped,
     /// the next call of [`Self::serve`] removes the request.
     pub(crate) fn push(&mut self, client: C, request: T) -> oneshot::Receiver<G> {

@@ -29,14 +29,12 @@ use std::time::Duration;
 use model::node::{PeerId, Subgroup};
 use parking_lot::Mutex;
 use task::tally::{Counted, Tally};
-use task::traces;
+use task::{traces, wait};
 use tokio::select;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Span, field, info, info_span, warn};
 use uuid::Uuid;
 use web::address::Network;
-use web::rate_limit::Bucket;
 
 use self::executions::{Cause, Events, ExecutionStatus, Executions, Track};
 use self::inbox::{Inbox, Inboxes, Readiness};
@@ -59,7 +57,7 @@ pub const RESPONSE_WITHIN: Duration = Duration::from_secs(20);
 /// Maximum number of simultaneous executions. One client can have half of the executions that other
 /// clients leave (see [`admit`]). Further requests are refused, since each execution can hold a request
 /// body and its results in memory.
-const EXECUTIONS_MAX: u32 = 512;
+const EXECUTIONS_MAX: usize = 512;
 
 /// Time for canceled executions to end when the node stops.
 const END_WITHIN: Duration = Duration::from_secs(1);
@@ -142,7 +140,6 @@ struct Admission {
     order: Order,
     share: ClientShare,
     span: Span,
-    _permit: OwnedSemaphorePermit,
 }
 
 /// Outcome of a search that found too few workers for an order.
@@ -176,10 +173,8 @@ struct HeadParts {
     lines: Lines,
     events: Events,
     executions: Executions,
-    permits: Arc<Semaphore>,
+    /// Executions in progress, by client.
     shares: Tally<Client>,
-    /// Limits the roll calls that are repeated since a peer has joined a topic.
-    join_calls: Mutex<Bucket>,
     /// Keyed hash that turns a client into the tag in its orders, so that the tag does not reveal the
     /// client's address.
     client_tags: RandomState,
@@ -197,8 +192,7 @@ impl Head {
         registry: NodeRegistry,
     ) -> Self {
         let events = Events::new(context.clock.clone());
-        let n_peers_max = context.peers.n_max();
-        let head = Self(Arc::new(HeadParts {
+        Self(Arc::new(HeadParts {
             lines: Lines::new(context.network.clone(), context.group.clone()),
             context,
             subgroups: subgroups.to_vec(),
@@ -206,20 +200,16 @@ impl Head {
             response_within,
             compile_within,
             inboxes: Inboxes::default(),
-            slots: Slots::new(registry.clone(), n_peers_max),
+            slots: Slots::new(registry.clone()),
             registry,
             allowing: Mutex::default(),
             installs: Installs::default(),
             executions: Executions::new(events.clone()),
             events,
-            permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
             shares: Tally::default(),
-            join_calls: Mutex::new(Bucket::full(rollcall::JOIN_CALLS)),
             client_tags: RandomState::new(),
             is_stopping: AtomicBool::new(false),
-        }));
-        head.0.context.group.spawn("pings", head.clone().watch_workers());
-        head
+        }))
     }
 
     /// Executes `order` on behalf of `client` and returns the outcome, even if the execution failed.
@@ -269,9 +259,8 @@ impl Head {
 
     /// Returns the metrics in the Prometheus text format.
     pub fn metrics_text(&self) -> String {
-        let HeadParts { context, permits, .. } = &*self.0;
-        let n_executing = EXECUTIONS_MAX as usize - permits.available_permits();
-        context.metrics.set(metrics::EXECUTING, &[], n_executing);
+        let HeadParts { context, shares, .. } = &*self.0;
+        context.metrics.set(metrics::EXECUTING, &[], shares.total());
         context.metrics.set(metrics::PEERS_CONNECTED, &[], context.peers.n_connected());
         context.metrics.text()
     }
@@ -290,7 +279,7 @@ impl Head {
         if n_in_progress > 0 {
             info!(component = "node", n_in_progress, "waiting for executions in progress");
         }
-        if timeout(within, self.0.permits.acquire_many(EXECUTIONS_MAX)).await.is_ok() {
+        if self.completed(within).await {
             return true;
         }
         for (request, function) in self.0.executions.in_progress() {
@@ -299,17 +288,24 @@ impl Head {
         self.0.executions.stop();
         // The node does not wait longer for canceled executions. The server still sends their
         // responses.
-        drop(timeout(END_WITHIN, self.0.permits.acquire_many(EXECUTIONS_MAX)).await);
+        self.completed(END_WITHIN).await;
         false
+    }
+
+    /// Waits up to `within` until no execution is in progress. Returns true if none is.
+    async fn completed(&self, within: Duration) -> bool {
+        let look = async || match self.0.shares.total() {
+            0 => Ok(()),
+            n_left => Err(n_left),
+        };
+        wait::until(within, look).await.is_ok()
     }
 
     fn admit(&self, client: &Client, order: Order) -> Result<Admission, Unavailable> {
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return Err(Unavailable::Stopping);
         }
-        let share = admit(&self.0.shares, client, EXECUTIONS_MAX as usize)?;
-        let permit =
-            Arc::clone(&self.0.permits).try_acquire_owned().map_err(|_| Unavailable::Busy)?;
+        let share = admit(&self.0.shares, client, EXECUTIONS_MAX)?;
         let request_id = Uuid::new_v4().to_string();
         let client_tag = format!("{:x}", self.0.client_tags.hash_one(client));
         let order = Order { client_tag, ..order };
@@ -320,11 +316,11 @@ impl Head {
             execution.request.id = request_id, execution.node.count = order.nodes.number(),
             execution.code = field::Empty,
         );
-        Ok(Admission { track, order, share, span, _permit: permit })
+        Ok(Admission { track, order, share, span })
     }
 
     async fn run(&self, admission: Admission) -> Arc<Execution> {
-        let Admission { track, order, share, span, _permit } = admission;
+        let Admission { track, order, share, span } = admission;
         let function = order.function.to_string();
         self.0.context.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
         let (execution, is_complete) = select! {

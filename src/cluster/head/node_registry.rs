@@ -15,7 +15,6 @@ use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use task::file::{FileMode, read_at_most, write_atomic};
 use task::wait;
-use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tracing::info;
 use wire::functions::NodeApproval;
@@ -309,13 +308,9 @@ impl Head {
         if !is_in_advance && !self.knows_node(&peer) {
             return Err(ChangeError::Unknown);
         }
-        let (done, outcome) = oneshot::channel();
         let head = Arc::clone(&self.0);
-        self.0.context.group.spawn("node change", async move {
-            // Fails if the caller no longer waits.
-            drop(done.send(head.decide(peer, change).await));
-        });
-        outcome.await.unwrap_or(Err(ChangeError::Stopping))
+        let decided = spawn_blocking(move || head.decide(&peer, change));
+        decided.await.unwrap_or(Err(ChangeError::Stopping))
     }
 
     /// Waits up to `within` until `peer` runs no order of this head. Cancel-safe.
@@ -330,16 +325,12 @@ impl Head {
 }
 
 impl HeadParts {
-    async fn decide(&self, peer: PeerId, change: NodePatch) -> Result<(), ChangeError> {
-        let (registry, id) = (self.registry.clone(), peer.clone());
-        let decided = spawn_blocking(move || {
-            registry.decide(&id, |decision| {
-                decision.is_cordoned = change.cordoned.unwrap_or(decision.is_cordoned);
-                decision.approval = change.approval.unwrap_or(decision.approval);
-            })
-        });
-        let Decision { is_cordoned, approval } =
-            decided.await.map_err(|_| ChangeError::Stopping)??;
+    /// Stores the decision about `peer` and applies it. Blocks on the disk.
+    fn decide(&self, peer: &PeerId, change: NodePatch) -> Result<(), ChangeError> {
+        let Decision { is_cordoned, approval } = self.registry.decide(peer, |decision| {
+            decision.is_cordoned = change.cordoned.unwrap_or(decision.is_cordoned);
+            decision.approval = change.approval.unwrap_or(decision.approval);
+        })?;
         let approval = match approval {
             NodeApproval::Approved => "approved",
             NodeApproval::Refused => "refused",

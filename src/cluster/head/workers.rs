@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use model::node::PeerId;
@@ -13,8 +11,8 @@ use parking_lot::Mutex;
 use task::group::Group;
 use task::traces::Carrier;
 use tokio::select;
-use tokio::time::sleep;
-use tracing::{debug, info, warn};
+use tokio::sync::OnceCell;
+use tracing::{debug, warn};
 use wire::executions::ClusterEventKind;
 use wire::functions::{ClusterBody, ExecuteRequest};
 
@@ -29,11 +27,6 @@ use crate::metrics;
 use crate::network::line::{Frame, Frames, Incoming, Line};
 use crate::network::{ExchangeError, Network};
 use crate::peers::{NodeOffer, WorkProtocol};
-
-/// Age of a running order after which the head pings its worker, and the interval between these pings.
-/// Two missed pings are noticed well before the order times out, but a short stall of a busy machine is
-/// tolerated.
-const PING_EVERY: Duration = Duration::from_secs(1);
 
 impl Order {
     /// Returns the work order of request `request_id`, encoded for `protocol`.
@@ -56,13 +49,13 @@ impl Order {
 }
 
 impl Head {
-    /// Sends an encoded work order. Returns the number of the line that it was sent on, if any.
+    /// Sends an encoded work order.
     pub(super) async fn send(
         &self,
         peer: &PeerId,
         protocol: WorkProtocol,
         message: Bytes,
-    ) -> Result<Option<u64>, ExchangeError> {
+    ) -> Result<(), ExchangeError> {
         let (protocol_id, kind) = match protocol {
             WorkProtocol::Line => (LINE_PROTOCOL, "MsgWorkOrder"),
             WorkProtocol::B7sV2 => (WORK_PROTOCOL, "MsgWorkOrder"),
@@ -70,33 +63,14 @@ impl Head {
         };
         metrics::count_sent(&self.0.context.metrics, protocol_id, kind, message.len());
         if protocol != WorkProtocol::Line {
-            return self.0.context.network.tell(peer, WORK_PROTOCOL, &message).await.map(|()| None);
+            return self.0.context.network.tell(peer, WORK_PROTOCOL, &message).await;
         }
         let head = self.clone();
-        let read = |peer, number, frames| async move { head.read_line(peer, number, frames).await };
-        self.0
-            .lines
-            .send(peer, Frame { kind: frame::ORDER, content: message }, read)
-            .await
-            .map(Some)
-    }
-
-    /// Pings workers that have been running an order for long. A worker that misses two pings gets no
-    /// work until it responds, and its orders get a spare. Runs until dropped.
-    pub(super) async fn watch_workers(self) {
-        loop {
-            sleep(PING_EVERY).await;
-            for peer in self.0.slots.slow_workers(PING_EVERY) {
-                if self.0.context.peers.work_protocol(&peer) != WorkProtocol::Line {
-                    continue;
-                }
-                if self.0.slots.note_ping(&peer) {
-                    info!(%peer, "a worker missed two pings: it is given no work until it answers");
-                    self.0.inboxes.put_everywhere(&peer, || ReplyKind::Stalled);
-                }
-                self.0.lines.send_soon(&peer, Frame { kind: frame::PING, content: Bytes::new() });
-            }
-        }
+        let read = move |peer, frames| {
+            let head = head.clone();
+            async move { head.read_line(peer, frames).await }
+        };
+        self.0.lines.send(peer, Frame { kind: frame::ORDER, content: message }, read).await
     }
 
     /// Cancels the run of a request on `peer`, if the peer is a worker of this program.
@@ -108,27 +82,25 @@ impl Head {
     }
 }
 
-/// A worker's line with its number. The lock is held while a line is opened, so that only one line is
-/// opened.
-type LineSlot = Arc<tokio::sync::Mutex<Option<(u64, Line)>>>;
-
 /// Lines by worker. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
     network: Network,
     group: Group,
-    /// Contains connected peers only.
-    by_worker: Arc<Mutex<HashMap<PeerId, LineSlot>>>,
-    n_opened: Arc<AtomicU64>,
+    /// Lines that are open or being opened, to connected peers.
+    by_worker: Arc<Mutex<HashMap<PeerId, LineCell>>>,
 }
+
+/// A line, once it is open.
+type LineCell = Arc<OnceCell<Line>>;
 
 impl Lines {
     pub(super) fn new(network: Network, group: Group) -> Self {
-        Self { network, group, by_worker: Arc::default(), n_opened: Arc::default() }
+        Self { network, group, by_worker: Arc::default() }
     }
 
     /// Sends a frame to `peer`. If there is no line, opens one and runs `read` on it until it is
-    /// closed. Returns the number of the line. Cancel-safe.
+    /// closed. Cancel-safe.
     ///
     /// # Errors
     /// Returns [`ExchangeError`] if no line can be opened.
@@ -136,59 +108,56 @@ impl Lines {
         &self,
         peer: &PeerId,
         frame: Frame,
-        read: impl FnOnce(PeerId, u64, Frames) -> R + Send,
-    ) -> Result<u64, ExchangeError> {
-        let slot = Arc::clone(self.by_worker.lock().entry(peer.clone()).or_default());
-        let mut line = slot.lock().await;
-        if let Some((number, line)) = line.as_ref()
-            && line.send(frame.clone()).await.is_ok()
-        {
-            return Ok(*number);
-        }
-        let (new, frames) = match self.network.open_line(peer, LINE_PROTOCOL).await {
-            Ok(opened) => opened,
-            Err(error) => {
-                self.forget_unused(peer, &slot);
-                return Err(error);
+        read: impl Fn(PeerId, Frames) -> R + Sync,
+    ) -> Result<(), ExchangeError> {
+        loop {
+            let cell = Arc::clone(self.by_worker.lock().entry(peer.clone()).or_default());
+            let open = async || {
+                let (line, frames) = self.network.open_line(peer, LINE_PROTOCOL).await?;
+                let (lines, peer, own_cell) = (self.clone(), peer.clone(), Arc::clone(&cell));
+                let reading = read(peer.clone(), frames);
+                self.group.spawn("line", async move {
+                    reading.await;
+                    lines.remove(&peer, &own_cell);
+                });
+                Ok(line)
+            };
+            let sent = match cell.get_or_try_init(open).await {
+                Ok(line) => Ok(line.send(frame.clone()).await.is_ok()),
+                Err(error) => Err(error),
+            };
+            match sent {
+                Ok(true) => return Ok(()),
+                // The line is closed, so another one is opened.
+                Ok(false) => self.remove(peer, &cell),
+                Err(error) => {
+                    self.remove(peer, &cell);
+                    return Err(error);
+                }
             }
-        };
-        let number = self.n_opened.fetch_add(1, Ordering::Relaxed);
-        let (reading, own_slot) = (read(peer.clone(), number, frames), Arc::clone(&slot));
-        self.group.spawn("line", async move {
-            reading.await;
-            // The peer has closed the line. Removing the line lets the next order open a new line.
-            own_slot.lock().await.take_if(|(other, _)| *other == number);
-        });
-        let sent = new.send(frame).await;
-        *line = Some((number, new));
-        sent.map(|()| number).map_err(|_| ExchangeError::Stopped)
+        }
     }
 
     /// Sends a frame to `peer` in the background, if there is a line.
     pub(super) fn send_soon(&self, peer: &PeerId, frame: Frame) {
-        let Some(slot) = self.by_worker.lock().get(peer).cloned() else { return };
+        let line = self.by_worker.lock().get(peer).and_then(|cell| cell.get().cloned());
+        let Some(line) = line else { return };
         self.group.spawn("line frame", async move {
-            let line = slot.lock().await.clone();
-            if let Some((_, line)) = line
-                && line.send(frame).await.is_err()
-            {
+            if line.send(frame).await.is_err() {
                 debug!("dropped a frame: the line is closed");
             }
         });
     }
 
-    /// Removes the slot of a worker to which no line could be opened, unless another order uses the
-    /// slot. The worker might have disconnected already, which removes the slot too.
-    fn forget_unused(&self, peer: &PeerId, slot: &LineSlot) {
+    /// Removes a line that is closed or was not opened.
+    fn remove(&self, peer: &PeerId, cell: &LineCell) {
         let mut by_worker = self.by_worker.lock();
-        let is_current = by_worker.get(peer).is_some_and(|other| Arc::ptr_eq(other, slot));
-        // The table and the caller have one reference each, so no other order uses the slot.
-        if is_current && Arc::strong_count(slot) == 2 {
+        if by_worker.get(peer).is_some_and(|other| Arc::ptr_eq(other, cell)) {
             by_worker.remove(peer);
         }
     }
 
-    /// Removes the line to a disconnected worker, which closes it.
+    /// Removes the line to a disconnected worker.
     pub(super) fn forget(&self, peer: &PeerId) {
         self.by_worker.lock().remove(peer);
     }
@@ -235,14 +204,6 @@ impl Head {
             Some(request_id) => self.0.inboxes.put(request_id, peer, failed(Failure::TooLong)),
             // The request is unknown, so any request that waits for this worker might be affected.
             None => self.0.inboxes.put_everywhere(peer, || failed(Failure::TooLong)),
-        }
-    }
-
-    /// Handles the start of a message of `peer` for which there was no memory. If it names a request, the
-    /// request gets no result from `peer`.
-    pub(crate) fn note_dropped_answer(&self, peer: &PeerId, start: &[u8]) {
-        if let Some(request_id) = request_id_in(start) {
-            self.0.inboxes.put(request_id, peer, failed(Failure::Lost));
         }
     }
 
@@ -318,12 +279,10 @@ impl Head {
     }
 
     /// Reads the frames on a worker's line until it is closed or the worker is no longer allowed.
-    pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
+    pub(super) async fn read_line(&self, peer: PeerId, mut frames: Frames) {
         let mut excluded = pin!(self.0.context.network.excluded(&peer));
-        // A worker answers pings only after the response that it is sending. Without an order, it has no
-        // long response to send.
+        // Without an order, the worker has no long response to send.
         let note_part = || {
-            self.0.slots.note_pong(&peer);
             self.0.inboxes.put_everywhere(&peer, || ReplyKind::Sending);
             self.0.slots.n_running(&peer) > 0
         };
@@ -345,7 +304,6 @@ impl Head {
                 }
             };
             match frame.kind {
-                frame::PONG => self.0.slots.note_pong(&peer),
                 frame::STATE => match serde_json::from_slice::<OrderState>(&frame.content) {
                     Ok(state) => self.note_state(&peer, &state),
                     Err(_) => self.0.context.network.blame(&peer),
@@ -364,7 +322,7 @@ impl Head {
                 _ => {}
             }
         }
-        self.note_line_closed(&peer, number);
+        self.note_line_closed(&peer);
     }
 
     /// Records the state of a worker's order.
@@ -378,9 +336,9 @@ impl Head {
         self.0.inboxes.put(&state.request_id, peer, kind);
     }
 
-    /// Records that line `number` to `peer` was closed. Orders sent on it get no result.
-    pub(crate) fn note_line_closed(&self, peer: &PeerId, number: u64) {
-        self.0.inboxes.put_everywhere(peer, || ReplyKind::LineClosed(number));
+    /// Records that the line to `peer` was closed. Orders sent on it get no result.
+    pub(crate) fn note_line_closed(&self, peer: &PeerId) {
+        self.0.inboxes.put_everywhere(peer, || failed(Failure::Lost));
     }
 }
 

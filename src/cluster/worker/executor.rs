@@ -275,15 +275,6 @@ impl Executor {
         Ok(Some(result(finished)))
     }
 
-    /// Returns the number of additional functions that could run now. The number is limited only for
-    /// the runtime in this process.
-    pub(super) fn n_free(&self) -> usize {
-        match &self.host {
-            Host::Here { runtime, .. } => runtime.n_free(),
-            Host::External(_) => usize::MAX,
-        }
-    }
-
     async fn program(
         &self,
         id: FunctionId,

@@ -72,21 +72,24 @@ struct ExternalParts {
 /// A process could not be run to completion.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExternalError {
-    /// A file or directory of the workspace is not usable.
-    #[error("workspace path {} is not usable", path.display())]
-    Workspace { path: PathBuf, source: io::Error },
     /// A variable is not passed to the program.
     #[error(transparent)]
     Variable(#[from] VariableError),
-    /// The program does not start.
-    #[error("cannot start external runtime {}", program.display())]
-    Start { program: PathBuf, source: io::Error },
-    /// Waiting for the process failed.
-    #[error("waiting for the external runtime failed")]
-    Wait { source: io::Error },
-    /// The node is stopping.
-    #[error("run was interrupted: the node is stopping")]
-    Lost,
+    /// The program cannot be run to its end on this machine.
+    #[error("external runtime cannot be run: {step} failed")]
+    Host { step: String, source: io::Error },
+}
+
+impl ExternalError {
+    fn host(step: &str) -> impl FnOnce(io::Error) -> Self + use<> {
+        let step = step.to_owned();
+        |source| Self::Host { step, source }
+    }
+
+    /// Returns the error for a run that was interrupted.
+    fn stopped() -> Self {
+        Self::host("waiting for it")(io::Error::other("the node is stopping"))
+    }
 }
 
 /// A process and its descendants. They can be killed until the exit status of the process has been
@@ -159,9 +162,8 @@ impl External {
         let (limits, input) = (run.limits, run.call.stdin.take());
         let (inner, has_input) = (Arc::clone(&self.0), input.is_some());
         let prepared = spawn_blocking(move || inner.command(&run, has_input)).await;
-        let (mut command, scratch) = prepared.map_err(|_| ExternalError::Lost)??;
-        let start = |source| ExternalError::Start { program: self.0.program.clone(), source };
-        let mut child = command.spawn().map_err(start)?;
+        let (mut command, scratch) = prepared.map_err(|_| ExternalError::stopped())??;
+        let mut child = command.spawn().map_err(ExternalError::host("its start"))?;
         let group = ProcessGroup { pid: Pid::from_child(&child), is_gone: Arc::default() };
         let process = Process(group.clone());
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -252,9 +254,8 @@ impl ExternalParts {
     }
 }
 
-fn unusable(path: &Path) -> impl FnOnce(io::Error) -> ExternalError {
-    let path = path.to_owned();
-    |source| ExternalError::Workspace { path, source }
+fn unusable(path: &Path) -> impl FnOnce(io::Error) -> ExternalError + use<> {
+    ExternalError::host(&format!("writing {}", path.display()))
 }
 
 /// Pipes to the standard streams of a process. The first is `None` if the process gets no input.
@@ -273,7 +274,6 @@ async fn watch(
     limits: Limits,
 ) -> Result<RunOutcome, ExternalError> {
     let started = Instant::now();
-    let failed = |source| ExternalError::Wait { source };
     let written = Mutex::new(Written { bytes_left: limits.output_bytes, ..Written::default() });
     let talk = talk(pipes, input, &written);
     tokio::pin!(talk);
@@ -285,13 +285,14 @@ async fn watch(
         tokio::select! {
             is_whole = &mut talk, if !is_silent => {
                 is_silent = true;
-                if !is_whole.map_err(failed)? {
+                if !is_whole.map_err(ExternalError::host("reading its output"))? {
                     ended = RunEnd::OutputFull;
                     group.kill();
                 }
             }
             outcome = &mut running, if used.is_none() => {
-                used = Some(outcome.map_err(|_| ExternalError::Lost)?.map_err(failed)?);
+                let outcome = outcome.map_err(|_| ExternalError::stopped())?;
+                used = Some(outcome.map_err(ExternalError::host("waiting for it"))?);
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
             () = sleep_until(deadline) => {
@@ -308,7 +309,7 @@ async fn watch(
         }
     }
     let wall = started.elapsed();
-    let used = used.ok_or(ExternalError::Lost)?;
+    let used = used.ok_or_else(ExternalError::stopped)?;
     let written = std::mem::take(&mut *written.lock());
     Ok(outcome_of(written, &used, ended, limits, wall))
 }

@@ -30,10 +30,7 @@ use crate::metrics;
 use crate::network::Standing;
 use crate::peers::FunctionPeers;
 
-/// Maximum number of queued functions of one author, so that there is room for other authors.
-const QUEUED_OF_AUTHOR_MAX: usize = 64;
-
-/// If this number of functions is queued, functions of unnamed peers are not added.
+/// Maximum number of queued functions.
 const QUEUED_MAX: usize = 256;
 
 /// Compiled functions, and the queue of functions to compile.
@@ -211,13 +208,13 @@ impl Worker {
     /// Has function `id` of `author` compiled in the background.
     pub(super) fn compile_soon(&self, author: &PeerId, id: FunctionId) {
         let Compilations { named, unnamed, queued, .. } = &self.0.compilations;
-        let is_named = self.standing(author) == Standing::Named;
+        let standing = self.standing(author);
+        let permits = if standing == Standing::Named { named } else { unnamed };
         let author: Arc<str> = author.as_str().into();
-        let place = queued.add(&author, |n_own, n_others| {
-            n_own < QUEUED_OF_AUTHOR_MAX && (is_named || n_own + n_others < QUEUED_MAX)
-        });
+        let has_room = |n_own, n_others| standing.has_room(QUEUED_MAX, n_own, n_others);
+        let place = queued.add(&author, has_room);
         if place.is_some() {
-            self.spawn_compile(if is_named { named } else { unnamed }, id, author, place);
+            self.spawn_compile(permits, id, author, place);
         } else {
             debug!(function = %id, "a function is compiled by its first run: too many are queued");
         }

@@ -192,7 +192,7 @@ impl Actor {
         }
         if !self.swarm.is_connected(&peer) {
             // The peer disconnected before its role was known, most likely since it has enough neighbors.
-            return self.leave_alone(peer);
+            return self.dialer.forget(peer, Instant::now());
         }
         // A worker looks for 16 neighbors and accepts some more that connect while the cluster starts.
         if self.neighbors.len() < 24 {
@@ -201,22 +201,14 @@ impl Actor {
         }
         debug!(%peer, "disconnected a neighbor: there are enough");
         self.close_all(peer);
-        self.leave_alone(peer);
+        self.dialer.forget(peer, Instant::now());
     }
 
     /// Records that the last connection to `peer` was closed. A neighbor is not dialed again, since it
     /// has enough neighbors or reconnects itself.
     pub(super) fn part_with(&mut self, peer: PeerId) {
         if self.neighbors.remove(&peer) {
-            self.leave_alone(peer);
-        }
-    }
-
-    /// Prevents `peer` from being dialed for a while, even if the table names it.
-    pub(super) fn leave_alone(&mut self, peer: PeerId) {
-        self.dialer.forget(peer, Instant::now());
-        if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
-            table.rest(peer);
+            self.dialer.forget(peer, Instant::now());
         }
     }
 }

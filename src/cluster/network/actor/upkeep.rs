@@ -14,18 +14,15 @@ use super::{Actor, LOOK_EVERY, LOOK_SOON};
 use crate::identity::model_peer_id;
 
 impl Actor {
-    /// Checks all tables: applies changes of bans, dials peers that are due, and provides and looks up
+    /// Checks all tables: disconnects banned peers, dials peers that are due, and provides and looks up
     /// topics.
     pub(super) fn look(&mut self) {
         let now = Instant::now();
         self.next_look = now + LOOK_EVERY;
-        let (fresh, over) = self.guard.take_changes();
-        for peer in fresh {
+        for peer in self.guard.take_banned() {
             self.dialer.forget(peer, now);
-            self.swarm.behaviour_mut().banned.block_peer(peer);
-        }
-        for peer in over {
-            self.swarm.behaviour_mut().banned.unblock_peer(peer);
+            // Fails if the peer is not connected.
+            self.swarm.disconnect_peer_id(peer).ok();
         }
         for (peer, addresses) in self.dialer.take_due(now) {
             if self.swarm.is_connected(&peer) {
