@@ -175,25 +175,16 @@ impl Watcher {
         Self { rules: rules.into_iter().map(watched).collect(), repeat }
     }
 
-    /// Replaces the rules and the interval of repeated alerts. Rules with a known name and condition
-    /// remember earlier facts. The rules named in `firing` fire already, and their alerts were sent.
-    pub fn replace_rules(
-        &mut self,
-        rules: Vec<Rule>,
-        firing: &[String],
-        repeat: Option<Duration>,
-        now: Instant,
-    ) {
+    /// Replaces the rules and the interval of repeated alerts. Rules with a known name still fire.
+    /// With the same condition, they also remember earlier facts.
+    pub fn replace_rules(&mut self, rules: Vec<Rule>, repeat: Option<Duration>, now: Instant) {
         let mut known = replace(self, Self::new(rules, repeat, now)).rules;
         for new in &mut self.rules {
-            let is_firing = firing.contains(&new.rule.name);
-            new.notified_at = is_firing.then_some(now);
             let Some(idx) = known.iter().position(|it| it.rule.name == new.rule.name) else {
                 continue;
             };
             let known = known.swap_remove(idx);
-            new.notified_at = known.notified_at.or(new.notified_at).filter(|_| is_firing);
-            new.text = known.text;
+            (new.notified_at, new.text) = (known.notified_at, known.text);
             if known.rule == new.rule {
                 new.memory = known.memory;
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
-use crate::event::{DataEvent, Effect, Event, Target, Timer};
+use crate::event::{DataEvent, Effect, Event, StreamEvent, Target, Timer};
 use crate::keymap::{Action, Chord, Layer, Resolved};
 use crate::local::{Addresses, Level, LocalEvent};
 use crate::overlay::view::draw_confirm;
@@ -22,7 +22,7 @@ use crate::screens::update::{self, PROCESS_SCREENS, connect, load_nodes_of, on_c
 use crate::screens::{Screen, data, execute, inference, logs, overview};
 use crate::state::field::Field;
 use crate::state::overlay::Overlay;
-use crate::state::services::{HeadId, Service};
+use crate::state::services::Service;
 use crate::state::{Dirty, State, session, stack};
 use crate::theme::Theme;
 use crate::view::{Frame, Hits, SIZE_MIN, Tier, draw_centered, footer, header, past, split_rows};
@@ -65,9 +65,6 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
 
 /// Applies `event` to the state and returns the effects to perform.
 pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
-    if head_of(&event).is_some_and(|head| !state.services.is_current(head)) {
-        return settle(state);
-    }
     let dirty = urgency(state, &event);
     state.mark_dirty(dirty);
     match event {
@@ -123,21 +120,6 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
     settle(state)
 }
 
-/// Returns the head that `event` comes from.
-const fn head_of(event: &Event) -> Option<HeadId> {
-    match event {
-        Event::Nodes(head, ..)
-        | Event::NodeChanged(head, _)
-        | Event::GroupChanged(head, _)
-        | Event::Functions(head, _)
-        | Event::Cluster(head, _)
-        | Event::FunctionAdded(head, _)
-        | Event::TimerDue(Timer::Nodes(head))
-        | Event::Probed { service: Service::Head(head), .. } => Some(*head),
-        _ => None,
-    }
-}
-
 /// Returns how soon a frame must follow `event`.
 fn urgency(state: &State, event: &Event) -> Dirty {
     let has_logs = state.screen != Screen::Data && state.screen != Screen::Inference;
@@ -156,7 +138,11 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         Event::Cluster(_, news) => execute::update::urgency(state, news),
         Event::TimerDue(Timer::Age) => Dirty::Age,
         Event::TimerDue(Timer::Interrupt | Timer::Notice) => Dirty::Data,
-        Event::TimerDue(_) | Event::Nodes(_, Ok(_), _) => Dirty::Poll,
+        Event::TimerDue(_)
+        | Event::Nodes(_, Ok(_), _)
+        | Event::Usage(_)
+        | Event::Inference(_)
+        | Event::Data(DataEvent::Stream { news: StreamEvent::Heartbeat, .. }) => Dirty::Poll,
         Event::Data(DataEvent::Rows { query, .. }) if !state.data.is_charted(query.dataset) => {
             Dirty::Poll
         }

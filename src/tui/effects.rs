@@ -6,7 +6,7 @@ mod machine;
 mod services;
 
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,7 @@ use model::key::ApiKey;
 use model::page::Limit;
 use model::resolution::Resolution;
 use task::backoff::Backoff;
+use task::clock::Clock;
 use task::file::{FileMode, write_atomic};
 use task::group::Group;
 use tokio::io::AsyncReadExt as _;
@@ -35,7 +36,7 @@ use wire::datasets::FlatRow;
 use wire::functions::ExecuteResponse;
 
 use crate::effects::services::ask;
-use crate::event::{Effect, Event, RunOrder, Timer};
+use crate::event::{AlertEvent, Effect, Event, RunOrder, Timer};
 use crate::local::{Addresses, LocalEvent, LocalStack};
 use crate::profiles::ProfileStore;
 use crate::state::resource::{Failure, Outcome};
@@ -45,7 +46,7 @@ use crate::state::services::HeadId;
 /// Clients of the services. A client is `None` if its address is unknown or invalid.
 #[derive(Debug, Clone, Default)]
 struct Clients {
-    /// Clients of the heads, indexed by [`HeadId::idx`].
+    /// Clients of the heads, indexed by [`HeadId`].
     heads: Vec<Option<Functions>>,
     datasets: Option<Datasets>,
     inference: Option<Inference>,
@@ -53,9 +54,8 @@ struct Clients {
 }
 
 impl Clients {
-    /// Returns the client of `head`, which must belong to the current connection.
     fn head(&self, head: HeadId) -> Option<Functions> {
-        self.heads.get(head.idx)?.clone()
+        self.heads.get(head.0)?.clone()
     }
 }
 
@@ -68,9 +68,18 @@ pub struct UserFiles {
     pub rules: Option<PathBuf>,
 }
 
+/// Maximum number of events that wait for the event loop. If there are more, their senders wait.
+const EVENTS_CAPACITY: usize = 256;
+
 /// Performs effects, each in its own task.
 pub(crate) struct Runner {
+    /// Channel of `tasks`.
     events: mpsc::Sender<Event>,
+    inbox: mpsc::Receiver<Event>,
+    /// Channel of `calls`. A change of services replaces it, so that no event of earlier services
+    /// arrives.
+    call_events: mpsc::Sender<Event>,
+    call_inbox: mpsc::Receiver<Event>,
     local: Arc<dyn LocalStack>,
     local_events: mpsc::Sender<LocalEvent>,
     profiles: Option<Arc<dyn ProfileStore>>,
@@ -95,14 +104,18 @@ pub(crate) struct Runner {
 
 impl Runner {
     pub(crate) fn new(
-        events: mpsc::Sender<Event>,
         local_events: mpsc::Sender<LocalEvent>,
         local: Arc<dyn LocalStack>,
         profiles: Option<Arc<dyn ProfileStore>>,
         files: UserFiles,
     ) -> Self {
+        let (events, inbox) = mpsc::channel(EVENTS_CAPACITY);
+        let (call_events, call_inbox) = mpsc::channel(EVENTS_CAPACITY);
         Self {
             events,
+            inbox,
+            call_events,
+            call_inbox,
             local,
             local_events,
             profiles,
@@ -118,6 +131,16 @@ impl Runner {
         }
     }
 
+    /// Waits for the next event of a task. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Event {
+        tokio::select! {
+            Some(event) = self.inbox.recv() => event,
+            Some(event) = self.call_inbox.recv() => event,
+            // `self` has a sender of each channel.
+            else => pending().await,
+        }
+    }
+
     /// Starts `effect` and returns without waiting for it. Returns the effect if only the event
     /// loop can perform it.
     pub(crate) fn perform(&mut self, effect: Effect) -> Option<Effect> {
@@ -125,8 +148,6 @@ impl Runner {
         let effect = self.call_datasets(effect)?;
         let effect = self.call_inference(effect)?;
         let effect = self.use_machine(effect)?;
-        let effect = self.use_rules(effect)?;
-        let effect = self.use_forms(effect)?;
         match effect {
             Effect::SetTimer(timer, wait) => {
                 self.timers.insert(timer, Instant::now() + wait);
@@ -136,7 +157,31 @@ impl Runner {
             }
             Effect::Connect(addresses) => self.connect(&addresses),
             Effect::Cancel(id, at_head) => self.cancel(id, at_head),
-            Effect::Probe(heads) => self.probe(heads),
+            Effect::Probe => self.probe(),
+            Effect::WatchRules => self.watch_rules(true),
+            Effect::AddRule(section) => {
+                let added = alerts::append(self.files.rules.clone(), section);
+                let event = async move { Some(Event::Alerts(AlertEvent::Added(added.await))) };
+                self.report("add a rule", event);
+            }
+            Effect::SendAlert(alert) => {
+                if let Some((_, sender)) = &*self.sender.lock() {
+                    sender.add(&alert, &Clock::system().now().to_string());
+                }
+            }
+            Effect::Prepare(preparation) => {
+                let prepared = changes::prepare(self.clients.clone(), preparation);
+                let event = async move { Event::Prepared(preparation, prepared.await) };
+                self.call("preparation", event);
+            }
+            Effect::Change(change) => {
+                let (clients, events) = (self.clients.clone(), self.call_events.clone());
+                self.call(changes::subject(&change), async move {
+                    let result = changes::perform(clients, &change, events).await;
+                    Event::Changed(change, result)
+                });
+            }
+            Effect::DropChange(change) => self.drop_call(&changes::subject(&change)),
             effect => return Some(effect),
         }
         None
@@ -153,6 +198,7 @@ impl Runner {
         self.calls.stop();
         self.calls = Group::default();
         self.running.clear();
+        (self.call_events, self.call_inbox) = mpsc::channel(EVENTS_CAPACITY);
         let open = |address: &str, key: Option<ApiKey>| {
             let transport = Transport::new(address, key);
             transport.map_err(|error| tracing::warn!(%error, "failed to use {address}")).ok()
@@ -170,7 +216,7 @@ impl Runner {
             // The dataset service has the accounts. They are protected by a session and not by the key.
             accounts: datasets.as_ref().and_then(|it| open(it, None)).map(Accounts::new),
         };
-        self.watch_rules(None);
+        self.watch_rules(false);
     }
 
     /// Cancels the call of a run, and the run itself if its head has accepted it.
@@ -213,10 +259,28 @@ impl Runner {
         subject: impl Into<String>,
         call: impl Future<Output: Into<Event>> + Send + 'static,
     ) {
-        let events = self.events.clone();
+        let events = self.call_events.clone();
         self.start(subject, async move {
             let event = call.await.into();
             events.send(event).await.ok();
+        });
+    }
+
+    /// Calls `service`, then sends the event of the outcome. `what` names the call in a failure.
+    /// Cancels an older call of this name.
+    fn request<S: Send + 'static, T: Send, C>(
+        &mut self,
+        what: impl Into<String>,
+        service: Option<S>,
+        call: impl FnOnce(S) -> C + Send + 'static,
+        event: impl FnOnce(Outcome<T>) -> Event + Send + 'static,
+    ) where
+        C: Future<Output = Result<T, ClientError>> + Send,
+    {
+        let what = what.into();
+        let subject = what.clone();
+        self.call(subject, async move {
+            event(ask(service, &what, async move |it| call(it).await).await)
         });
     }
 

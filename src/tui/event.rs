@@ -344,8 +344,8 @@ pub(crate) enum Effect {
     KeepKey { profile: String, addresses: Addresses, key: ApiKey },
     /// Removes the key of a profile.
     ForgetKey(String),
-    /// Checks the health of these heads and of all other services.
-    Probe(Vec<HeadId>),
+    /// Checks the health of all services.
+    Probe,
     /// Lists the head's nodes.
     LoadNodes(HeadId),
     /// Changes an operator's decision on nodes of the head: cordoned, approved or refused.
@@ -433,8 +433,8 @@ pub(crate) enum Effect {
     Change(Change),
     /// Cancels a change.
     DropChange(Change),
-    /// Reads the rules and watches them. The rules with these names already fire.
-    WatchRules(Vec<String>),
+    /// Reads the rules again and watches them. Rules that fire already still fire.
+    WatchRules,
     /// Appends a section to the file of rules.
     AddRule(String),
     /// Runs the command of the rules and calls their webhook.

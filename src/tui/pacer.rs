@@ -21,15 +21,6 @@ const DATA_EVERY_FAR: Duration = Duration::from_millis(250);
 /// Time between two symbols of a spinner.
 pub(crate) const ANIMATION_EVERY: Duration = Duration::from_millis(125);
 
-/// A frame for new data is checked for changes before it is drawn if the last frame is at least
-/// this old. The check costs as much as drawing, so the more frequent frames of streams are not
-/// checked.
-const CHECKED_AFTER: Duration = Duration::from_millis(900);
-
-/// Time for which frames are drawn without a check after a check has found a change. A check
-/// before each frame would double the cost of a live chart.
-const UNCHECKED_FOR: Duration = Duration::from_secs(30);
-
 /// Expected time between two frames for new data: a live chart gets one row per second. Frames for
 /// ages and polls wait for the next such frame, since separate frames would triple the cost.
 const DATA_WITHIN: Duration = Duration::from_millis(1_250);
@@ -38,16 +29,10 @@ const DATA_WITHIN: Duration = Duration::from_millis(1_250);
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
     pub(crate) dirty: Dirty,
+    /// Time of the last frame, even if it was not drawn because it showed no change.
     last_frame: Option<Instant>,
     /// Time of the last frame for new data.
     last_data: Option<Instant>,
-    /// Time of the last check that found no change, so its frame was skipped.
-    last_check: Option<Instant>,
-    /// Time of the last check that found a change.
-    pub(crate) changed_at: Option<Instant>,
-    /// True if a frame was requested because ages in view have changed since the last frame. A check
-    /// ignores ages, so this frame is drawn without one.
-    has_aged: bool,
     data_every: Duration,
 }
 
@@ -61,24 +46,20 @@ impl Pacer {
     /// Requests a frame for the reason `dirty`. A more urgent reason replaces a less urgent one.
     pub(crate) fn mark_dirty(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
-        self.has_aged |= dirty == Dirty::Age;
     }
 
     /// Returns the time of the next frame, or `None` if none is requested.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let after =
-            |last: Option<Instant>, wait| last.map_or_else(Instant::now, |last| last + wait);
-        // A check costs as much as a frame, so the minimum time also applies after a check.
-        let data_due = || after(self.last_frame.max(self.last_check), self.data_every);
-        match self.dirty {
-            Dirty::Clean => None,
-            Dirty::Age | Dirty::Poll => Some(
-                self.last_data.map_or_else(data_due, |last| data_due().max(last + DATA_WITHIN)),
-            ),
-            Dirty::Animation => Some(after(self.last_frame, ANIMATION_EVERY)),
-            Dirty::Data => Some(data_due()),
-            Dirty::Input => Some(after(self.last_frame, INPUT_EVERY)),
-        }
+        let wait = match self.dirty {
+            Dirty::Clean => return None,
+            Dirty::Animation => ANIMATION_EVERY,
+            Dirty::Input => INPUT_EVERY,
+            Dirty::Poll | Dirty::Age | Dirty::Data => self.data_every,
+        };
+        let due = self.last_frame.map_or_else(Instant::now, |last| last + wait);
+        let is_deferred = matches!(self.dirty, Dirty::Poll | Dirty::Age);
+        let data_due = self.last_data.filter(|_| is_deferred).map(|last| last + DATA_WITHIN);
+        data_due.max(Some(due))
     }
 
     /// Returns true if a frame is due at `now`.
@@ -86,27 +67,9 @@ impl Pacer {
         self.next().is_some_and(|due| due <= now)
     }
 
-    /// Returns true if the frame at `now` must be checked for changes before it is drawn. New data
-    /// can be out of view, so a frame for data is checked if the last frame is old.
-    pub(crate) fn needs_check(&self, now: Instant) -> bool {
-        let is_after = |at: Option<Instant>, wait| at.is_some_and(|at| now - at >= wait);
-        let is_unchecked = self.changed_at.is_some() && !is_after(self.changed_at, UNCHECKED_FOR);
-        matches!(self.dirty, Dirty::Poll | Dirty::Data)
-            && is_after(self.last_frame, CHECKED_AFTER)
-            && !is_unchecked
-            && !self.has_aged
-    }
-
-    /// Skips the requested frame, which would show no change at `now`.
-    pub(crate) fn skip(&mut self, now: Instant) {
-        self.last_check = Some(now);
-        self.dirty = Dirty::Clean;
-    }
-
-    /// Records a frame drawn at `now`. If `is_animated`, requests the next frame of the animation.
+    /// Records a frame at `now`. If `is_animated`, requests the next frame of the animation.
     pub(crate) fn record_frame(&mut self, now: Instant, is_animated: bool) {
         self.last_frame = Some(now);
-        self.has_aged = false;
         if self.dirty == Dirty::Data {
             self.last_data = Some(now);
         }
@@ -159,55 +122,6 @@ mod tests {
                 "a spinner turns"
             );
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn checks_for_changes_out_of_view_are_no_more_frequent_than_frames() {
-        let mut pacer = Pacer::new(false);
-        pacer.record_frame(Instant::now(), false);
-        tokio::time::advance(CHECKED_AFTER).await;
-        let mut n_checks = 0;
-        for _ in 0..1_000 {
-            pacer.mark_dirty(Dirty::Data);
-            if pacer.is_due(Instant::now()) {
-                assert!(pacer.needs_check(Instant::now()));
-                n_checks += 1;
-                pacer.skip(Instant::now());
-            }
-            tokio::time::advance(Duration::from_millis(1)).await;
-        }
-        assert_eq!(n_checks, 10);
-        pacer.mark_dirty(Dirty::Input);
-        assert!(pacer.is_due(Instant::now()), "input does not wait");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn check_that_found_a_change_is_skipped_for_the_next_frames() {
-        let mut pacer = Pacer::new(false);
-        let needs_check_after = async |pacer: &mut Pacer, wait: Duration| {
-            pacer.record_frame(Instant::now(), false);
-            tokio::time::advance(wait).await;
-            pacer.mark_dirty(Dirty::Data);
-            pacer.needs_check(Instant::now())
-        };
-        assert!(needs_check_after(&mut pacer, CHECKED_AFTER).await);
-        pacer.changed_at = Some(Instant::now());
-        assert!(!needs_check_after(&mut pacer, CHECKED_AFTER).await);
-        assert!(needs_check_after(&mut pacer, UNCHECKED_FOR).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn frame_for_changed_ages_is_drawn_even_if_a_poll_requests_it_too() {
-        let mut pacer = Pacer::new(false);
-        pacer.record_frame(Instant::now(), false);
-        tokio::time::advance(CHECKED_AFTER).await;
-        pacer.mark_dirty(Dirty::Age);
-        pacer.mark_dirty(Dirty::Poll);
-        assert!(!pacer.needs_check(Instant::now()), "a check ignores ages");
-        pacer.record_frame(Instant::now(), false);
-        tokio::time::advance(CHECKED_AFTER).await;
-        pacer.mark_dirty(Dirty::Poll);
-        assert!(pacer.needs_check(Instant::now()));
     }
 
     /// Returns the number of frames in a second during which a row arrives every millisecond.

@@ -128,13 +128,10 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let recording = options.record.map(|path| record(path, &clock)).transpose()?;
     let terminal = Tui::enter(has_mouse, recording).map_err(RunError::Terminal)?;
     let signals = terminal::signals().map_err(RunError::Terminal)?;
-    // Pending events of the services. If the channel is full, its senders wait.
-    let (events, inbox) = mpsc::channel(256);
     // Pending events of local processes. If the channel is full, its senders drop log lines.
     let (local_events, local_inbox) = mpsc::channel(1_024);
     let mut state = State {
         now: clock.now(),
-        changed_at: clock.now(),
         size: terminal.size(),
         initial_theme: theme,
         has_mouse,
@@ -153,7 +150,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         clock,
         pacer: Pacer::new(is_far),
         hits: Hits::default(),
-        runner: Runner::new(events, local_events, Arc::clone(&local), keeper, options.files),
+        runner: Runner::new(local_events, Arc::clone(&local), keeper, options.files),
         terminal,
         signals,
         keys: EventStream::new(),
@@ -164,7 +161,6 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         mouse: Mouse::default(),
         has_stopped_job: false,
         is_over: false,
-        inbox,
         local_inbox,
     };
     let asks_background = options.asks_background && depth != Depth::None;
@@ -219,7 +215,6 @@ struct Loop {
     has_stopped_job: bool,
     /// True once the loop must end.
     is_over: bool,
-    inbox: mpsc::Receiver<Event>,
     local_inbox: mpsc::Receiver<LocalEvent>,
 }
 
@@ -274,22 +269,16 @@ impl Loop {
         Ok(())
     }
 
-    /// Draws a frame if one is due and would show a change.
+    /// Draws a frame if one is due. Most responses to polls are the same as before, so a frame for
+    /// them is only drawn if it shows a change other than the time.
     fn draw_if_due(&mut self) -> Result<(), RunError> {
         let now = Instant::now();
         if self.is_paging || !self.pacer.is_due(now) {
             return Ok(());
         }
-        let is_checked = self.pacer.needs_check(now) && !self.state.is_animated();
-        if is_checked && !self.has_changes() {
-            self.pacer.skip(now);
+        if self.pacer.dirty == Dirty::Poll && !self.has_changes() {
+            self.pacer.record_frame(now, false);
             return Ok(());
-        }
-        if is_checked {
-            self.pacer.changed_at = Some(now);
-        }
-        if self.pacer.dirty > Dirty::Animation {
-            self.state.changed_at = self.clock.now();
         }
         self.draw()
     }
@@ -315,7 +304,7 @@ impl Loop {
             biased;
             Some(signal) = self.signals.next() => Next::Signal(signal),
             event = self.keys.next(), if !self.is_paging => Next::Term(event),
-            Some(event) = self.inbox.recv() => Next::Event(event.into()),
+            event = self.runner.next() => Next::Event(event.into()),
             Some(event) = self.local_inbox.recv() => Next::Event(Event::Local(event).into()),
             () = ready(()), if !is_waiting => return None,
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Next::Due,

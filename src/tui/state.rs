@@ -51,25 +51,20 @@ use crate::state::resource::Failure;
 use crate::theme;
 use crate::widget::symbols::Symbols;
 
-/// Minimum time after which an idle screen is redrawn to refresh its ages. During the first
-/// minute, ages are accurate enough.
-const REST_MIN: Duration = Duration::from_mins(1);
-
-/// Maximum time after which an idle screen is redrawn. An age of more than an hour is then wrong
-/// by at most a quarter.
-const REST_MAX: Duration = Duration::from_mins(16);
+/// Time after which an idle screen is redrawn to refresh its ages.
+const REST: Duration = Duration::from_mins(1);
 
 /// Reason for the next frame, least urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Dirty {
     #[default]
     Clean,
+    /// A periodic request or its response, for which the user does not wait.
+    Poll,
     /// Only time has passed.
     Age,
     /// A spinner moves.
     Animation,
-    /// A periodic request or its response, for which the user does not wait.
-    Poll,
     /// An event of a service or a process.
     Data,
     /// User input, or a response for which the user waits.
@@ -129,8 +124,6 @@ pub(crate) struct State {
     pub(crate) frames: Frames,
     /// Time of the last frame. The ages in this frame refer to it.
     pub(crate) drawn_at: Timestamp,
-    /// Time of the last frame with a change other than of ages.
-    pub(crate) changed_at: Timestamp,
     pub(crate) services: Services,
     pub(crate) stack: Stack,
     pub(crate) nodes: Nodes,
@@ -307,18 +300,15 @@ impl State {
     /// screen has no ages.
     ///
     /// The header shows the time of the frame. All ages refer to this time, so they need not be redrawn
-    /// each second. An idle screen is redrawn after a minute, and then after twice as long each time, so
-    /// an age is wrong by at most a half. Countdowns are redrawn each second, and so is the age of an
-    /// unavailable service while it is shown in seconds.
+    /// each second. Countdowns are redrawn each second, and so is the age of an unavailable service while
+    /// it is shown in seconds.
     pub(crate) fn redraw_after(&self) -> Option<Duration> {
         let away = self.services.away_ages_in(self.now);
         if self.is_counting() {
             let left = 1_000_000 - self.now.micros().rem_euclid(1_000_000);
             return Some(Duration::from_micros(u64::try_from(left).unwrap_or(1_000_000)));
         }
-        let rest = self.now.since(self.changed_at).clamp(REST_MIN, REST_MAX);
-        let rest = away.map_or(rest, |away| away.min(rest));
-        self.services.is_any_known().then_some(rest)
+        self.services.is_any_known().then_some(away.map_or(REST, |away| away.min(REST)))
     }
 
     /// Returns true if a spinner is in view.

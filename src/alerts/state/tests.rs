@@ -21,9 +21,7 @@ impl Watched {
         let other = format!("[[rules]]\nname = '{seconds}'\nservice = 'head'\ndown_for = '1s'");
         rules.splice(0..0, other.parse::<Rules>().unwrap().rules);
         let now = self.start + Duration::from_secs(seconds);
-        let firing = self.watcher.rules.iter().filter(|it| it.notified_at.is_some());
-        let firing: Vec<String> = firing.map(|it| it.rule.name.clone()).collect();
-        self.watcher.replace_rules(rules, &firing, self.watcher.repeat, now);
+        self.watcher.replace_rules(rules, self.watcher.repeat, now);
     }
 
     /// Observes a fact `seconds` after the start. Returns the state and the text of the
@@ -273,7 +271,7 @@ fn firing_rule_whose_condition_is_changed_is_resolved_by_a_fact_only() {
         "[[rules]]\nname = 'r'\ndataset = 'btc'\nsilent_for = '20s'".parse().unwrap();
     let now = rule.start + Duration::from_secs(11);
     let repeat = Some(Duration::from_secs(5));
-    rule.watcher.replace_rules(rules.rules, &["r".to_owned()], repeat, now);
+    rule.watcher.replace_rules(rules.rules, repeat, now);
     assert_eq!(rule.at(12, &Fact::Tick), None);
     assert_eq!(
         rule.at(15, &Fact::Tick),

@@ -8,52 +8,32 @@ use alerts::rules::{Notify, Rule, Rules, RulesError};
 use alerts::state::Watcher;
 use alerts::watch::{Clients, watch};
 use task::causes::chain;
-use task::clock::Clock;
 use task::group::Group;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::effects::{Runner, read_optional, write_private};
-use crate::event::{AlertEvent, Effect, Event};
+use crate::event::{AlertEvent, Event};
 use crate::state::resource::{Failure, Outcome};
 
 /// Maximum number of alerts that wait for the event loop.
 const EVENTS_CAPACITY: usize = 16;
 
 impl Runner {
-    /// Performs `effect` if it concerns alerts, otherwise returns it.
-    pub(super) fn use_rules(&mut self, effect: Effect) -> Option<Effect> {
-        match effect {
-            Effect::WatchRules(firing) => self.watch_rules(Some(firing)),
-            Effect::AddRule(section) => {
-                let path = self.files.rules.clone();
-                self.report("add a rule", async move {
-                    Some(Event::Alerts(AlertEvent::Added(append(path, section).await)))
-                });
-            }
-            Effect::SendAlert(alert) => {
-                if let Some((_, sender)) = &*self.sender.lock() {
-                    sender.add(&alert, &Clock::system().now().to_string());
-                }
-            }
-            effect => return Some(effect),
-        }
-        None
-    }
-
-    /// Reads the rules and watches them until the services change. `firing` contains the names of
-    /// the rules that fire already. It is `None` after a change of services: every rule then starts
-    /// from the beginning, without firing.
-    pub(super) fn watch_rules(&mut self, firing: Option<Vec<String>>) {
+    /// Reads the rules and watches them until the services change. If `continues` is true, rules
+    /// that fire already still fire. After a change of services, every rule starts from the
+    /// beginning, without firing.
+    pub(super) fn watch_rules(&mut self, continues: bool) {
         let Some(path) = self.files.rules.clone() else { return };
         let clients = Clients {
             head: self.clients.heads.first().cloned().flatten(),
             datasets: self.clients.datasets.clone(),
             inference: self.clients.inference.clone(),
         };
-        let (events, watcher) = (self.events.clone(), Arc::clone(&self.watcher));
+        let (events, watcher) = (self.call_events.clone(), Arc::clone(&self.watcher));
         let (sender, tasks) = (Arc::clone(&self.sender), self.tasks.clone());
+        let task_events = self.events.clone();
         self.start("alerts", async move {
             // An earlier watch releases it when it is cancelled.
             let mut watcher = watcher.lock_owned().await;
@@ -65,7 +45,8 @@ impl Runner {
                     return;
                 }
             };
-            let started = set_recipients(&mut sender.lock(), read.notify.clone(), &tasks, &events);
+            let started =
+                set_recipients(&mut sender.lock(), read.notify.clone(), &tasks, &task_events);
             if let Err(failure) = started {
                 events.send(Event::Alerts(AlertEvent::Failed(failure))).await.ok();
             }
@@ -76,14 +57,15 @@ impl Runner {
             let event = AlertEvent::Watched {
                 watched: names(&rules),
                 unwatched: names(&others),
-                continues: firing.is_some(),
+                continues,
             };
             events.send(Event::Alerts(event)).await.ok();
             let now = Instant::now();
             let repeat = read.notify.repeat;
-            match firing {
-                Some(firing) => watcher.replace_rules(rules, &firing, repeat, now),
-                None => *watcher = Watcher::new(rules, repeat, now),
+            if continues {
+                watcher.replace_rules(rules, repeat, now);
+            } else {
+                *watcher = Watcher::new(rules, repeat, now);
             }
             let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
             let forward = async {
@@ -113,7 +95,7 @@ async fn read(path: &Path) -> Outcome<Rules> {
 }
 
 /// Appends a section to the file at `path`. Creates the file if it is missing.
-async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
+pub(super) async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
     let Some(path) = path else {
         return Err(Failure::new("add the rule", "there is no configuration directory", ""));
     };

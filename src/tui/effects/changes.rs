@@ -20,8 +20,8 @@ use transfer::import::{Import, ImportOptions, Imported};
 use wire::datasets::UpdateDataset;
 
 use crate::effects::services::ask;
-use crate::effects::{Clients, Runner, expand_home};
-use crate::event::{Effect, Event, Preparation, Prepared};
+use crate::effects::{Clients, expand_home};
+use crate::event::{Event, Preparation, Prepared};
 use crate::keymap::Action;
 use crate::state::change::{Account, Change, Changed, DatasetEdit, Session};
 use crate::state::resource::{Failure, Outcome};
@@ -33,28 +33,9 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 /// Maximum number of messages in the report of an import. The screen shows about as many.
 const NOTES_MAX: usize = 100;
 
-impl Runner {
-    /// Performs `effect` if it belongs to a form, otherwise returns it.
-    pub(super) fn use_forms(&mut self, effect: Effect) -> Option<Effect> {
-        let (clients, events) = (self.clients.clone(), self.events.clone());
-        match effect {
-            Effect::Prepare(preparation) => self.call("preparation", async move {
-                Event::Prepared(preparation, prepare(clients, preparation).await)
-            }),
-            Effect::Change(change) => self.call(subject(&change), async move {
-                let result = perform(clients, &change, events).await;
-                Event::Changed(change, result)
-            }),
-            Effect::DropChange(change) => self.drop_call(&subject(&change)),
-            effect => return Some(effect),
-        }
-        None
-    }
-}
-
 /// Returns the subject of the call that performs `change`. Only the same import again, or its end by
 /// the user, cancels a call in progress.
-fn subject(change: &Change) -> String {
+pub(super) fn subject(change: &Change) -> String {
     match change {
         Change::Import { dataset, .. } => format!("{} {dataset:?}", change.what()),
         _ => format!("{} {:?}", change.what(), Instant::now()),
@@ -63,7 +44,7 @@ fn subject(change: &Change) -> String {
 
 /// Checks that the service accepts changes, and that the key owns the dataset. Returns the current
 /// settings.
-async fn prepare(
+pub(super) async fn prepare(
     clients: Clients,
     Preparation { action, dataset, topic }: Preparation,
 ) -> Outcome<Prepared> {
@@ -109,7 +90,7 @@ async fn prepare(
     Ok(prepared)
 }
 
-async fn perform(
+pub(super) async fn perform(
     clients: Clients,
     change: &Change,
     events: mpsc::Sender<Event>,

@@ -12,7 +12,6 @@ use client::datasets::{Datasets, DatasetsPage, DatasetsQuery};
 use client::error::ClientError;
 use client::executions;
 use client::functions::Functions;
-use client::inference::Inference;
 use client::stream::StreamEvent;
 use client::stream::resume::{self, Repeats, ResumeFrom};
 use model::topic::BlockHeight;
@@ -43,22 +42,21 @@ impl Runner {
         match effect {
             Effect::LoadNodes(id) => {
                 let (head, started) = (self.clients.head(id), Instant::now());
-                self.call(format!("nodes at {}", id.idx), async move {
+                self.call(format!("nodes at {}", id.0), async move {
                     let nodes = ask(head, "list the nodes", async |it| it.nodes().await).await;
                     Event::Nodes(id, nodes, started.elapsed())
                 });
             }
             Effect::ChangeNode(id, change) => {
-                let name = format!("nodes {} at {}", change.peer_ids.join(" "), id.idx);
+                let name = format!("nodes {} at {}", change.peer_ids.join(" "), id.0);
                 self.call(name, change_nodes(id, self.clients.head(id), change));
             }
-            Effect::LoadFunctions(id) => {
-                let head = self.clients.head(id);
-                self.call("functions", async move {
-                    let call = async |it: Functions| it.functions().await;
-                    Event::Functions(id, ask(head, "list the functions", call).await)
-                });
-            }
+            Effect::LoadFunctions(id) => self.request(
+                "list the functions",
+                self.clients.head(id),
+                |it| async move { it.functions().await },
+                move |result| Event::Functions(id, result),
+            ),
             Effect::FollowCluster(id) => {
                 let (sender, inbox) = mpsc::channel(1);
                 let event = move |news: StreamEvent<_>| {
@@ -66,8 +64,7 @@ impl Runner {
                     Event::Cluster(id, news)
                 };
                 let stream = executions::follow(self.clients.head(id)?, sender);
-                let name = format!("cluster of {}", id.idx);
-                self.follow(name, stream, inbox, event);
+                self.follow(format!("cluster of {}", id.0), stream, inbox, event);
             }
             Effect::AddFunction { head: id, path } => {
                 let adding =
@@ -77,7 +74,7 @@ impl Runner {
             Effect::Execute(id, order) => {
                 let (head, datasets) =
                     (self.clients.head(order.head), self.clients.datasets.clone());
-                let events = self.events.clone();
+                let events = self.call_events.clone();
                 self.call(format!("run {}", id.0), async move {
                     let result = match head {
                         Some(head) => send_order(&head, datasets, id, *order, &events).await,
@@ -118,26 +115,32 @@ impl Runner {
                 let call = async |it: Datasets| it.rows(&query).await;
                 DataEvent::Table { query, result: ask(service, "read rows", call).await }
             }),
-            Effect::LoadTags { dataset } => self.call("tags", async move {
-                let call = async |it: Datasets| it.dataset_tags(dataset).await;
-                let tags = ask(service, "list the tags", call).await;
-                let result = tags.map(|tags| tags.into_iter().map(|tag| tag.name).collect());
-                DataEvent::Tags { dataset, result }
-            }),
-            Effect::LoadPinned { dataset } => self.call(format!("pinned {dataset}"), async move {
-                let what = format!("read dataset {dataset}, which is pinned");
-                let call = async |it: Datasets| it.dataset(dataset).await;
-                let result = ask(service, &what, call).await.map(Box::new);
-                DataEvent::Pinned { dataset, result }
-            }),
-            Effect::AcquireTag { tag } => self.call("tag", async move {
-                let what = format!("acquire the tag {tag}");
-                let call = async |it: Datasets| it.acquire_tag(&tag).await;
-                let result = ask(service, &what, call).await;
-                DataEvent::Acquired { tag, result }
-            }),
+            Effect::LoadTags { dataset } => self.request(
+                "list the tags",
+                service,
+                move |it| async move {
+                    let tags = it.dataset_tags(dataset).await?;
+                    Ok(tags.into_iter().map(|tag| tag.name).collect())
+                },
+                move |result| DataEvent::Tags { dataset, result }.into(),
+            ),
+            Effect::LoadPinned { dataset } => self.request(
+                format!("read dataset {dataset}, which is pinned"),
+                service,
+                move |it| async move { it.dataset(dataset).await.map(Box::new) },
+                move |result| DataEvent::Pinned { dataset, result }.into(),
+            ),
+            Effect::AcquireTag { tag } => {
+                let acquired = tag.clone();
+                self.request(
+                    format!("acquire the tag {tag}"),
+                    service,
+                    move |it| async move { it.acquire_tag(&acquired).await },
+                    |result| DataEvent::Acquired { tag, result }.into(),
+                );
+            }
             Effect::Export { query, path } => {
-                self.start("export", export(service, query, path, self.events.clone()));
+                self.start("export", export(service, query, path, self.call_events.clone()));
             }
             Effect::OpenStream { dataset } => {
                 let (sender, inbox) = mpsc::channel(1);
@@ -164,95 +167,84 @@ impl Runner {
     pub(super) fn call_inference(&mut self, effect: Effect) -> Option<Effect> {
         let service = self.clients.inference.clone();
         match effect {
-            Effect::LoadTopics => self.call("topics", async move {
-                let topics = ask(service, "list the topics", async |it| it.topics().await).await;
-                InferenceEvent::Topics(topics)
-            }),
-            Effect::LoadLatest { topic, is_resistant } => {
-                self.call(format!("latest {topic}"), async move {
-                    let without = if is_resistant { " without outliers" } else { "" };
-                    let what = format!("read topic {topic}{without}");
-                    let result = ask(service, &what, async |it| {
-                        if is_resistant {
-                            return it.latest_outlier_resistant(topic).await;
-                        }
-                        it.latest(topic).await
-                    });
-                    InferenceEvent::Latest { topic, is_resistant, result: result.await }
-                });
-            }
-            Effect::LoadConfidence { topic } => {
-                self.call(format!("confidence {topic}"), async move {
-                    let what = format!("read the weights of topic {topic}");
-                    let call = async |it: Inference| it.latest_with_weights(topic).await;
-                    let result = ask(service, &what, call).await.map(Box::new);
-                    InferenceEvent::Confidence { topic, result }
-                });
-            }
+            Effect::LoadTopics => self.request(
+                "list the topics",
+                service,
+                |it| async move { it.topics().await },
+                |result| InferenceEvent::Topics(result).into(),
+            ),
+            Effect::LoadLatest { topic, is_resistant } => self.request(
+                format!(
+                    "read topic {topic}{}",
+                    if is_resistant { " without outliers" } else { "" }
+                ),
+                service,
+                move |it| async move {
+                    if is_resistant {
+                        return it.latest_outlier_resistant(topic).await;
+                    }
+                    it.latest(topic).await
+                },
+                move |result| InferenceEvent::Latest { topic, is_resistant, result }.into(),
+            ),
+            Effect::LoadConfidence { topic } => self.request(
+                format!("read the weights of topic {topic}"),
+                service,
+                move |it| async move { it.latest_with_weights(topic).await.map(Box::new) },
+                move |result| InferenceEvent::Confidence { topic, result }.into(),
+            ),
             Effect::LoadPastActors { topic, limit } => {
-                self.call(format!("past actors {topic}"), async move {
-                    let what = format!("read the past values of topic {topic}");
-                    let all = 0..=BlockHeight::MAX;
-                    let call = async |it: Inference| it.epoch_actors(topic, all, None, limit).await;
-                    let result = ask(service, &what, call).await;
-                    InferenceEvent::PastActors { topic, result }
-                });
+                self.request(
+                    format!("read the past values of topic {topic}"),
+                    service,
+                    move |it| async move {
+                        it.epoch_actors(topic, 0..=BlockHeight::MAX, None, limit).await
+                    },
+                    move |result| InferenceEvent::PastActors { topic, result }.into(),
+                )
             }
-            Effect::LoadHistory { topic, limit } => {
-                self.call(format!("history {topic}"), async move {
-                    let what = format!("read the past of topic {topic}");
-                    let call = async |it: Inference| it.history(topic, limit).await;
-                    let result = ask(service, &what, call).await;
-                    InferenceEvent::History { topic, result }
-                });
+            Effect::LoadHistory { topic, limit } => self.request(
+                format!("read the past of topic {topic}"),
+                service,
+                move |it| async move { it.history(topic, limit).await },
+                move |result| InferenceEvent::History { topic, result }.into(),
+            ),
+            Effect::LoadTopicSettings { topic } => self.request(
+                format!("read the settings of topic {topic}"),
+                service,
+                move |it| async move { it.topic_settings(topic).await.map(Box::new) },
+                move |result| InferenceEvent::Settings { topic, result }.into(),
+            ),
+            // The actors are ranked over the latest 100 epochs.
+            Effect::LoadLeaderboard { topic } => self.request(
+                format!("read the leaderboard of topic {topic}"),
+                service,
+                move |it| async move { it.leaderboard(topic, 100, None, None).await },
+                move |result| InferenceEvent::Leaderboard { topic, result }.into(),
+            ),
+            Effect::LoadActor { topic, actor } => {
+                let name = actor.clone();
+                self.request(
+                    format!("read the scores of an actor of topic {topic}"),
+                    service,
+                    move |it| async move {
+                        it.leaderboard(topic, 100, None, Some(name.as_str())).await
+                    },
+                    move |result| InferenceEvent::Actor { topic, actor, result }.into(),
+                );
             }
-            effect => return self.call_topic(effect),
-        }
-        None
-    }
-
-    /// Performs `effect` if it reads the settings of a topic or the ranks of its actors, otherwise
-    /// returns it.
-    fn call_topic(&mut self, effect: Effect) -> Option<Effect> {
-        let service = self.clients.inference.clone();
-        match effect {
-            Effect::LoadTopicSettings { topic } => {
-                self.call(format!("settings {topic}"), async move {
-                    let what = format!("read the settings of topic {topic}");
-                    let call = async |it: Inference| it.topic_settings(topic).await;
-                    let result = ask(service, &what, call).await.map(Box::new);
-                    InferenceEvent::Settings { topic, result }
-                });
-            }
-            Effect::LoadLeaderboard { topic } => {
-                self.call(format!("leaderboard {topic}"), async move {
-                    let what = format!("read the leaderboard of topic {topic}");
-                    // Ranks the actors over the latest 100 epochs.
-                    let call = async |it: Inference| it.leaderboard(topic, 100, None, None).await;
-                    let result = ask(service, &what, call).await;
-                    InferenceEvent::Leaderboard { topic, result }
-                });
-            }
-            Effect::LoadActor { topic, actor } => self.call(format!("actor {topic}"), async move {
-                let what = format!("read the scores of an actor of topic {topic}");
-                let name = Some(actor.as_str());
-                let call = async |it: Inference| it.leaderboard(topic, 100, None, name).await;
-                let result = ask(service, &what, call).await;
-                InferenceEvent::Actor { topic, actor, result }
-            }),
             effect => return Some(effect),
         }
         None
     }
 
-    /// Checks the health of `heads`, and of the dataset and inference services if their addresses
-    /// are known.
-    pub(super) fn probe(&mut self, heads: Vec<HeadId>) {
-        let Clients { datasets, inference, .. } = self.clients.clone();
-        for id in heads {
-            if let Some(head) = self.clients.head(id) {
-                let call = probe(Service::Head(id), async move { head.health().await });
-                self.call(format!("probe head {}", id.idx), call);
+    /// Checks the health of all services with an address.
+    pub(super) fn probe(&mut self) {
+        let Clients { heads, datasets, inference, .. } = self.clients.clone();
+        for (idx, head) in heads.into_iter().enumerate() {
+            if let Some(head) = head {
+                let call = probe(Service::Head(HeadId(idx)), async move { head.health().await });
+                self.call(format!("probe head {idx}"), call);
             }
         }
         if let Some(datasets) = datasets {
@@ -275,7 +267,7 @@ impl Runner {
         mut inbox: mpsc::Receiver<StreamEvent<T>>,
         event: impl Fn(StreamEvent<T>) -> Event + Send + Sync + 'static,
     ) {
-        let events = self.events.clone();
+        let events = self.call_events.clone();
         let forward = async move {
             while let Some(news) = inbox.recv().await {
                 let event = event(news);

@@ -63,23 +63,20 @@ impl LocalStack for Broken {
 
 struct Rig {
     runner: Runner,
-    inbox: mpsc::Receiver<Event>,
     local_inbox: mpsc::Receiver<LocalEvent>,
 }
 
 fn rig() -> Rig {
-    let (events, inbox) = mpsc::channel(16);
     let (local_events, local_inbox) = mpsc::channel(16);
     Rig {
-        runner: Runner::new(events, local_events, Arc::new(Broken), None, UserFiles::default()),
-        inbox,
+        runner: Runner::new(local_events, Arc::new(Broken), None, UserFiles::default()),
         local_inbox,
     }
 }
 
 impl Rig {
     async fn next(&mut self) -> Event {
-        timeout(SOON, self.inbox.recv()).await.expect("an event in time").expect("an event")
+        timeout(SOON, self.runner.next()).await.expect("an event in time")
     }
 }
 
@@ -155,14 +152,14 @@ async fn requests_to_a_stalled_head_do_not_delay_other_heads() {
     let prompt = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let heads = [&stalled, &prompt].map(|it| format!("http://{}", it.local_addr().unwrap()));
     rig.runner.perform(Effect::Connect(Addresses { heads: heads.into(), ..Addresses::default() }));
-    let ids = [0, 1].map(|idx| HeadId { idx, generation: 1 });
+    let ids = [0, 1].map(HeadId);
     for id in ids {
         rig.runner.perform(Effect::LoadNodes(id));
     }
     reply(&prompt, r#"{"nodes": []}"#).await;
     let Event::Nodes(id, Ok(nodes), _) = rig.next().await else { panic!("nodes") };
     assert_eq!((id, nodes), (ids[1], Vec::new()));
-    assert!(rig.inbox.try_recv().is_err(), "the other still waits");
+    assert!(rig.runner.call_inbox.is_empty(), "the other still waits");
     rig.runner.shutdown().await;
 }
 
@@ -259,8 +256,22 @@ async fn response_to_a_canceled_run_is_dropped() {
     let (mut rig, _listener, _) = connected().await;
     rig.runner.perform(Effect::Execute(RunId(1), Box::new(order())));
     rig.runner.perform(Effect::Cancel(RunId(1), None));
-    timeout(SOON, rig.runner.shutdown()).await.expect("every call to be gone");
-    assert!(rig.inbox.try_recv().is_err());
+    timeout(SOON, rig.runner.calls.shutdown()).await.expect("every call to be gone");
+    assert!(rig.runner.call_inbox.is_empty());
+}
+
+#[tokio::test]
+async fn events_of_earlier_services_do_not_arrive_after_a_change_of_services() {
+    let (mut rig, listener, _) = connected().await;
+    rig.runner.perform(Effect::LoadNodes(HeadId::default()));
+    reply(&listener, r#"{"nodes": []}"#).await;
+    while rig.runner.call_inbox.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    rig.runner.perform(Effect::Connect(Addresses::default()));
+    rig.runner.perform(Effect::LoadFunctions(HeadId::default()));
+    let event = rig.next().await;
+    assert!(matches!(event, Event::Functions(_, Err(_))), "{event:?}");
 }
 
 #[tokio::test]

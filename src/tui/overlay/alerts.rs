@@ -43,8 +43,7 @@ pub(crate) fn on(state: &mut State, event: AlertEvent) {
                 "added the alert",
                 "the rules are in rules.toml of the configuration directory",
             );
-            let firing = state.alerts.firing().map(|rule| rule.name.clone()).collect();
-            state.effects.push(Effect::WatchRules(firing));
+            state.effects.push(Effect::WatchRules);
         }
         AlertEvent::Unreadable(failure) => {
             state.notify_failure(&failure);
@@ -248,7 +247,7 @@ mod tests {
         let mut screen = Harness::ready(120, 45);
         let failure = Failure::new("read /a/rules.toml", "line 25: invalid array", "correct it");
         screen.take(Event::Alerts(AlertEvent::Unreadable(failure)));
-        assert!(screen.effects_of("@").contains(&Effect::WatchRules(Vec::new())));
+        assert!(screen.effects_of("@").contains(&Effect::WatchRules));
         screen
             .shows(&["No rule is watched. Failed to read /a/rules.toml: line 25: invalid array."]);
         screen.hides(&["No rules yet"]);
@@ -299,7 +298,7 @@ mod tests {
         screen.shows(&["rule 2: has the same name as rule 1", "silent_for"]);
         screen.press("enter");
         screen.take(Event::Alerts(AlertEvent::Added(Ok(()))));
-        assert!(screen.take_effects().contains(&Effect::WatchRules(Vec::new())));
+        assert!(screen.take_effects().contains(&Effect::WatchRules));
         suggested(&mut screen, "1 W");
         screen.type_text("x");
         screen.press("enter");

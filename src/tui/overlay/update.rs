@@ -27,7 +27,7 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
         }
         Action::Alerts => {
             if state.alerts.failure.is_some() {
-                state.effects.push(Effect::WatchRules(Vec::new()));
+                state.effects.push(Effect::WatchRules);
             }
             Overlay::Alerts(state.alerts.rules().first().map(|rule| rule.name.clone()))
         }

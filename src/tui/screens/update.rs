@@ -154,8 +154,7 @@ pub(crate) fn on_copied(state: &mut State, text: String, by: Option<&'static str
 /// Checks the health of every service with an address, now and again after [`PROBE_EVERY`].
 pub(crate) fn probe(state: &mut State) {
     if state.services.is_any_known() {
-        let heads = state.services.heads().collect();
-        state.effects.extend([Effect::Probe(heads), Effect::SetTimer(Timer::Probe, PROBE_EVERY)]);
+        state.effects.extend([Effect::Probe, Effect::SetTimer(Timer::Probe, PROBE_EVERY)]);
         // The process that ran the stack might have ended, and another one might run it now.
         let is_attached = state.stack.phase == Phase::Attached && state.profiles.current.is_none();
         if is_attached && state.services.is_all_away() {

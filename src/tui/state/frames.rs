@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Age from which frames are dropped.
 const KEPT_FOR: Duration = Duration::from_hours(1);
 
-/// Maximum memory of all frames. An hour of a live chart needs about half of it. If nearly all cells of a
+/// Maximum memory of all frames. An hour of a live chart can need all of it. If nearly all cells of a
 /// large terminal change each second, it is enough for some minutes.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -33,9 +33,8 @@ const SEGMENT_BYTES: usize = BYTES_MAX / 16;
 struct Frame {
     /// Time at which the first frame of the second was drawn.
     at: Timestamp,
-    /// Changed cells, as numbers written by [`put`]: the distance of each from the one before, and
-    /// the index of its content in [`Segment::cells`].
-    changes: Box<[u8]>,
+    /// Changed cells: the index of each in the frame, and of its content in [`Segment::cells`].
+    changes: Box<[(u32, u32)]>,
 }
 
 /// Consecutive frames of the same size.
@@ -65,44 +64,22 @@ pub(crate) struct Frames {
     /// Content before the last frame of the last segment.
     before: Buffer,
     /// Indices of the cells of the last segment.
-    indices: HashMap<Cell, usize>,
+    indices: HashMap<Cell, u32>,
     past: Option<Past>,
-}
-
-/// Appends `number` in groups of seven bits, lowest first. The highest bit marks a further group.
-fn put(bytes: &mut Vec<u8>, mut number: usize) {
-    while number > 0x7f {
-        bytes.push(number.to_le_bytes()[0] | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number.to_le_bytes()[0]);
-}
-
-/// Removes and returns the first number that [`put`] has written to `bytes`.
-fn take(bytes: &mut &[u8]) -> Option<usize> {
-    let mut number = 0;
-    for shift in (0..usize::BITS).step_by(7) {
-        let group = *bytes.split_off_first()?;
-        number |= usize::from(group & 0x7f) << shift;
-        if group <= 0x7f {
-            return Some(number);
-        }
-    }
-    None
 }
 
 impl Segment {
     fn bytes(&self) -> usize {
         let n_changes: usize = self.frames.iter().map(|frame| frame.changes.len()).sum();
-        n_changes + self.frames.len() * size_of::<Frame>() + self.cells.len() * size_of::<Cell>()
+        n_changes * size_of::<(u32, u32)>()
+            + self.frames.len() * size_of::<Frame>()
+            + self.cells.len() * size_of::<Cell>()
     }
 
     fn apply(&self, frame: &Frame, content: &mut Buffer) {
-        let mut changes = &*frame.changes;
-        let mut place = 0;
-        while let (Some(distance), Some(idx)) = (take(&mut changes), take(&mut changes)) {
-            place += distance;
-            if let Some((old, new)) = content.content.get_mut(place).zip(self.cells.get(idx)) {
+        for (place, idx) in &frame.changes {
+            let old = content.content.get_mut(*place as usize);
+            if let Some((old, new)) = old.zip(self.cells.get(*idx as usize)) {
                 old.clone_from(new);
             }
         }
@@ -163,21 +140,15 @@ impl Frames {
     /// Appends a frame to the last segment.
     fn push(&mut self, content: &Buffer, at: Timestamp) {
         let Some(segment) = self.segments.back_mut() else { return };
-        let (mut changes, mut last) = (Vec::new(), 0);
-        let cells = self.before.content.iter().zip(&content.content).enumerate();
-        for (place, (_, new)) in cells.filter(|(_, (old, new))| old != new) {
-            let idx = self.indices.get(new).copied().unwrap_or_else(|| {
-                let idx = segment.cells.len();
+        let cells = (0..).zip(self.before.content.iter().zip(&content.content));
+        let changes = cells.filter(|(_, (old, new))| old != new).map(|(place, (_, new))| {
+            let idx = *self.indices.entry(new.clone()).or_insert_with(|| {
                 segment.cells.push(new.clone());
-                self.indices.insert(new.clone(), idx);
-                idx
+                u32::try_from(segment.cells.len() - 1).unwrap_or(u32::MAX)
             });
-            put(&mut changes, place - last);
-            put(&mut changes, idx);
-            last = place;
-        }
-        let changes = changes.into_boxed_slice();
-        segment.frames.push(Frame { at, changes });
+            (place, idx)
+        });
+        segment.frames.push(Frame { at, changes: changes.collect() });
     }
 
     /// Goes forward by `n` frames, or back if it is negative, as far as there are frames. After the

@@ -265,14 +265,14 @@ impl Nodes {
             .collect();
     }
 
-    /// Returns the nodes of `head`. Returns `None` if `head` belongs to an earlier connection.
+    /// Returns the nodes of `head`.
     pub(crate) fn head(&self, head: HeadId) -> Option<&HeadNodes> {
-        self.heads.get(head.idx).filter(|it| it.id == head)
+        self.heads.get(head.0)
     }
 
     /// Like [`Self::head`], mutable.
     pub(crate) fn head_mut(&mut self, head: HeadId) -> Option<&mut HeadNodes> {
-        self.heads.get_mut(head.idx).filter(|it| it.id == head)
+        self.heads.get_mut(head.0)
     }
 
     pub(crate) fn set_away(&mut self, head: HeadId, is_away: bool) {

@@ -10,14 +10,9 @@ use crate::local::Addresses;
 use crate::state::resource::{Failure, Outcome};
 use crate::widget::format;
 
-/// Id of a head: its index among the addresses, and the number of the connection. A response with
-/// the number of an earlier connection is from a head that is no longer in use.
+/// Id of a head: its index among the addresses in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct HeadId {
-    pub(crate) idx: usize,
-    /// Number of the connection to which the head belongs.
-    pub(crate) generation: u32,
-}
+pub(crate) struct HeadId(pub(crate) usize);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Service {
@@ -69,8 +64,6 @@ pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Services {
     pub(crate) addresses: Addresses,
-    /// Number of times the screen has connected to services.
-    generation: u32,
     /// Connections to the services with an address.
     links: HashMap<Service, Link>,
 }
@@ -153,7 +146,6 @@ impl Service {
 impl Services {
     /// Sets the addresses. The health of all services becomes unknown.
     pub(crate) fn connect(&mut self, addresses: &Addresses, now: Timestamp) {
-        self.generation += 1;
         self.addresses = addresses.clone();
         let unknown = Link { health: Health::Unknown, connected_at: now, ..Link::default() };
         let known = self.all().filter(|service| self.address(*service).is_some());
@@ -162,13 +154,7 @@ impl Services {
 
     /// Returns the ids of the heads in use.
     pub(crate) fn heads(&self) -> impl ExactSizeIterator<Item = HeadId> + use<> {
-        let generation = self.generation;
-        (0..self.addresses.heads.len()).map(move |idx| HeadId { idx, generation })
-    }
-
-    /// Returns true if `head` belongs to the current connection.
-    pub(crate) const fn is_current(&self, head: HeadId) -> bool {
-        head.generation == self.generation && head.idx < self.addresses.heads.len()
+        (0..self.addresses.heads.len()).map(HeadId)
     }
 
     /// Returns true if several heads are in use.
@@ -179,9 +165,7 @@ impl Services {
     /// Returns all services, in the order of the header. If no address of a head is known, contains
     /// one head without an address.
     pub(crate) fn all(&self) -> impl Iterator<Item = Service> + use<> {
-        let none = HeadId { idx: 0, generation: self.generation };
-        let first = self.heads().next().unwrap_or(none);
-        let heads = std::iter::once(first).chain(self.heads().skip(1)).map(Service::Head);
+        let heads = (0..self.addresses.heads.len().max(1)).map(|idx| Service::Head(HeadId(idx)));
         heads.chain([Service::Data, Service::Inference])
     }
 
@@ -203,7 +187,7 @@ impl Services {
     pub(crate) fn address(&self, service: Service) -> Option<&str> {
         let Addresses { heads, datasets, inference, .. } = &self.addresses;
         match service {
-            Service::Head(head) => heads.get(head.idx).map(String::as_str),
+            Service::Head(head) => heads.get(head.0).map(String::as_str),
             Service::Data => datasets.as_deref(),
             Service::Inference => inference.as_deref(),
         }

@@ -317,8 +317,7 @@ pub(crate) fn on_executed(state: &mut State, id: RunId, result: Outcome<Box<Exec
     let now = state.now;
     // A run can fail at a healthy head. The health then follows from the request for nodes below.
     if let Ok(response) = &result {
-        let head = state.runs.get(id).map(|run| run.head.id);
-        if let Some(head) = head.filter(|head| state.services.is_current(*head)) {
+        if let Some(head) = state.runs.get(id).map(|run| run.head.id) {
             note(state, Service::Head(head), &result, None);
         }
         state.nodes.saw(response, now);

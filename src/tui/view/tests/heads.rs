@@ -140,15 +140,3 @@ fn run_is_sent_to_the_first_head_that_responds() {
     let cancel = Effect::Cancel(*id, Some((heads[1], harness::REQUEST_ID.to_owned())));
     assert!(screen.take_effects().contains(&cancel));
 }
-
-#[test]
-fn responses_of_previously_connected_heads_are_ignored() {
-    let mut screen = screen();
-    let before = screen.head_at(0);
-    screen.use_heads(&["http://10.0.0.9:8080"]);
-    screen.take_effects();
-    screen.take(Event::Nodes(before, Ok(harness::nodes()), Duration::ZERO));
-    assert_eq!(screen.take_effects(), []);
-    assert!(screen.state.nodes.all(&screen.state.stack).is_empty());
-    screen.shows(&["head ◌ unknown"]);
-}

@@ -26,10 +26,6 @@ const PAST_FROM: Duration = Duration::from_hours(48);
 /// Time before a timestamp at which it counts as future. The clocks of sources differ by less.
 const FUTURE_FROM: Duration = Duration::from_mins(5);
 
-/// Age at which a measurement of the pace is replaced by a more recent one. Otherwise the pace of
-/// a source that has caught up would still include the time in which it was catching up.
-const PACE_WINDOW: Duration = Duration::from_secs(20);
-
 /// Time without a row after which a replay is over.
 const REPLAY_OVER: Duration = Duration::from_secs(10);
 
@@ -50,18 +46,12 @@ pub(crate) struct LiveStream {
     pub(crate) status: Status,
     /// Time of the last event.
     heard_at: Option<Timestamp>,
-    /// Time at which rows last arrived.
-    pub(crate) rows_at: Option<Timestamp>,
     /// Time at which rows last arrived, apart from rows of the replay.
     new_rows_at: Option<Timestamp>,
     /// Time at which the stream was last connected.
     opened_at: Option<Timestamp>,
     /// Timestamp of the latest row.
     newest_row: Option<Timestamp>,
-    /// Start of the current measurement of the pace: arrival of a row and its timestamp.
-    pace_from: Option<(Timestamp, Timestamp)>,
-    /// Start of the next measurement, which replaces the current measurement after [`PACE_WINDOW`].
-    pace_next: Option<(Timestamp, Timestamp)>,
     /// Number of attempts to connect since the stream was lost.
     n_tries: u32,
     /// True if the stream was lost after rows were last requested, so rows can be missing.
@@ -105,7 +95,7 @@ impl LiveStream {
     }
 
     /// Describes the state of the stream and the age of the latest row: `live · 2s ago`,
-    /// `replay 60× · 2025-11-03`, `paused · 118 new`, `stale 46s · reconnecting in 2s (3)`.
+    /// `replay · 2025-11-03`, `paused · 118 new`, `stale 46s · reconnecting in 2s (3)`.
     pub(crate) fn note(&self, now: Timestamp) -> String {
         if let Some(held) = &self.held {
             let new = format!("paused · {} new", format::count(held.n_rows as u64));
@@ -139,51 +129,27 @@ impl LiveStream {
         }
     }
 
-    /// Describes a stream of historic or future rows by the day of the latest row, and by the pace if
-    /// it is known.
+    /// Describes a stream of historic or future rows by the day of the latest row.
     fn dated(&self, newest_row: Timestamp, now: Timestamp) -> String {
         let date = format::date(newest_row);
-        if let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) {
-            let took = rows_at.since(at);
-            let pace = newest_row.since(row).as_secs_f64() / took.as_secs_f64();
-            // The pace is shown after it was measured for 2 s. A pace below 1.5 does not mean a
-            // replay: some rows have only arrived late.
-            let is_over = now.since(rows_at) > REPLAY_OVER;
-            if took >= Duration::from_secs(2) && pace >= 1.5 && !is_over {
-                return format!("replay {}× · {date}", format::grouped(pace.round(), 0));
+        match self.new_rows_at.map(|at| now.since(at)) {
+            Some(age) if age <= REPLAY_OVER && is_past(newest_row, now) => {
+                format!("replay · {date}")
             }
-        }
-        match self.new_rows_at {
-            Some(at) => format!("rows of {date} · came {}", format::ago(now.since(at))),
+            Some(age) => format!("rows of {date} · came {}", format::ago(age)),
             None => format!("rows of {date}"),
         }
     }
 
-    /// Records the latest timestamp of `rows`, and the pace at which timestamps advance.
+    /// Records the latest timestamp of `rows`, and their arrival unless the stream repeats them.
     fn measure(&mut self, rows: &[NamedRow], now: Timestamp) {
         let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return };
-        // The source has started again at an earlier time. The pace is measured again.
-        if self.newest_row.is_some_and(|row| row.since(newest) > PAST_FROM) {
-            self.newest_row = None;
-            (self.pace_from, self.pace_next) = (None, None);
-        }
-        let newest = self.newest_row.map_or(newest, |row| row.max(newest));
-        self.newest_row = Some(newest);
-        // A stream begins with a replay of stored rows, from which no pace can be measured.
-        let is_repeated = self.opened_at.is_none_or(|at| now.since(at) < Duration::from_secs(2));
-        if is_repeated {
-            return;
-        }
-        self.new_rows_at = Some(now);
-        match self.pace_next {
-            None => {
-                self.pace_from = Some((now, newest));
-                self.pace_next = self.pace_from;
-            }
-            Some((at, _)) if now.since(at) >= PACE_WINDOW => {
-                self.pace_from = self.pace_next.replace((now, newest));
-            }
-            Some(_) => {}
+        // The source can start again at an earlier time.
+        let before = self.newest_row.filter(|row| row.since(newest) <= PAST_FROM);
+        self.newest_row = before.max(Some(newest));
+        // A stream begins with a replay of stored rows.
+        if self.opened_at.is_some_and(|at| now.since(at) >= Duration::from_secs(2)) {
+            self.new_rows_at = Some(now);
         }
     }
 
@@ -199,14 +165,8 @@ impl LiveStream {
         self.n_tries = 0;
         self.status = Status::Up;
         match news {
-            StreamEvent::Connected => {
-                self.opened_at = Some(now);
-                (self.pace_from, self.pace_next) = (None, None);
-            }
-            StreamEvent::Item(rows) => {
-                self.rows_at = Some(now);
-                self.measure(rows, now);
-            }
+            StreamEvent::Connected => self.opened_at = Some(now),
+            StreamEvent::Item(rows) => self.measure(rows, now),
             _ => {}
         }
     }
@@ -386,13 +346,7 @@ impl Export {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-
-    fn timestamp(second: i64) -> Timestamp {
-        Timestamp::from_seconds(1_700_000_000 + second)
-    }
 
     #[test]
     fn freshness_of_a_dataset_depends_on_the_frequency_of_its_rows() {
@@ -400,30 +354,5 @@ mod tests {
         assert_eq!(fresh_for(Some("5m")), Duration::from_mins(15));
         assert_eq!(fresh_for(Some("often")), Duration::from_mins(3));
         assert_eq!(fresh_for(None), Duration::from_mins(3));
-    }
-
-    #[test]
-    fn displayed_replay_speed_ignores_rows_of_a_catch_up() {
-        let mut live = LiveStream::default();
-        let year = 365 * 24 * 3_600;
-        let mut hear = |news: RowsEvent, second: i64| {
-            live.on_event(&news, timestamp(year + second));
-            live.note(timestamp(year + second))
-        };
-        hear(StreamEvent::Connected, 0);
-        // A month passes in a few seconds, then a minute each second.
-        let row = |second: i64| {
-            let values = BTreeMap::new();
-            StreamEvent::Item(vec![NamedRow { timestamp: timestamp(second), values }])
-        };
-        hear(row(0), 5);
-        assert!(hear(row(2_592_000), 10).starts_with("replay 518 400×"));
-        let mut note = String::new();
-        for second in 11..=60 {
-            note = hear(row(2_592_000 + (second - 10) * 60), second);
-        }
-        assert!(note.starts_with("replay 60×"), "{note}");
-        let note = live.note(timestamp(year + 71));
-        assert!(note.ends_with("came 11s ago"), "the replay is over: {note}");
     }
 }

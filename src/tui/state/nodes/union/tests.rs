@@ -18,7 +18,7 @@ fn worker(runs: u64, n_free: usize) -> NodeBody {
 
 fn head_of(idx: usize, bodies: Vec<NodeBody>) -> HeadNodes {
     let listed = Resource::loaded(bodies, Timestamp::default());
-    HeadNodes { id: HeadId { idx, generation: 0 }, listed, ..HeadNodes::default() }
+    HeadNodes { id: HeadId(idx), listed, ..HeadNodes::default() }
 }
 
 /// Returns the node that `heads` list. Fails if there is not exactly one.
