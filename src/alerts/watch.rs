@@ -58,20 +58,6 @@ pub struct Clients {
     pub inference: Option<Inference>,
 }
 
-/// Error of [`watch`].
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WatchError {
-    /// A rule needs a service that is not configured.
-    #[error("rule `{rule}` requires the {}, but its address is not configured", service.name())]
-    NoService {
-        /// Name of the rule.
-        rule: String,
-        /// Service that the rule needs.
-        service: Service,
-    },
-}
-
 /// Message of [`watch`] to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -90,26 +76,18 @@ pub enum Event {
 }
 
 /// Reads facts, judges the rules of `watcher` and sends alerts to `events` until the receiver is
-/// dropped. Dropping the future closes all connections.
-///
-/// # Errors
-/// If a rule needs a service that is not configured.
-pub async fn watch(
-    watcher: &mut Watcher,
-    clients: &Clients,
-    events: Sender<Event>,
-) -> Result<(), WatchError> {
+/// dropped. Rules without their service get no facts. Dropping the future closes all connections.
+pub async fn watch(watcher: &mut Watcher, clients: &Clients, events: Sender<Event>) {
     let (facts, received) = mpsc::channel(FACTS_CAPACITY);
     let rules = watcher.rules().cloned().collect();
     let source = FactSource { facts, events: events.clone(), rules };
-    let sources = sources(watcher.rules(), clients, &source)?;
+    let sources = sources(watcher.rules(), clients, &source);
     let receiver = events.clone();
     tokio::select! {
         _ = join_all(sources) => {}
         () = judge_facts(watcher, received, events) => {}
         () = receiver.closed() => {}
     }
-    Ok(())
 }
 
 async fn judge_facts(watcher: &mut Watcher, mut facts: Receiver<Fact>, events: Sender<Event>) {
@@ -138,16 +116,12 @@ fn sources<'a>(
     rules: impl Iterator<Item = &'a Rule>,
     clients: &Clients,
     source: &FactSource,
-) -> Result<Vec<Work>, WatchError> {
+) -> Vec<Work> {
     let mut columns: BTreeMap<&'a str, ColumnNeeds> = BTreeMap::new();
     let mut topics: BTreeMap<TopicId, TopicNeeds> = BTreeMap::new();
     let mut polled = BTreeSet::new();
     let mut needs_executions = false;
     for rule in rules {
-        let service = rule.condition.service();
-        if !clients.has(service) {
-            return Err(WatchError::NoService { rule: rule.name.clone(), service });
-        }
         match &rule.condition {
             Condition::Level { dataset, column, .. } => {
                 columns.entry(dataset).or_default().names.insert(column.clone());
@@ -207,7 +181,7 @@ fn sources<'a>(
             }
         }));
     }
-    Ok(work)
+    work
 }
 
 /// Facts of a topic that the rules need, in addition to its bundles.
@@ -299,9 +273,7 @@ impl FactSource {
     /// Reports that some facts are missing, unless this was reported since the stream was last
     /// connected or all facts of an item were read.
     async fn report_once(&self, text: String, attempts: &mut Attempts) {
-        if attempts.reported.insert(text.clone()) {
-            self.send(Event::Problem { text, rules: Vec::new() }).await;
-        }
+        self.of_rules(|_| false).report_outage_once(text, attempts).await;
     }
 
     /// Reports that all facts are missing, unless this was reported since the stream was last

@@ -73,6 +73,11 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     let head = services.profile.heads.first().map(|address| services::head(address)).transpose()?;
     let (datasets, inference) = (Some(services.datasets()?), Some(services.inference()?));
     let clients = Clients { head, datasets, inference };
+    for rule in &rules.rules {
+        let (name, service) = (&rule.name, rule.condition.service());
+        let needs = format!("rule `{name}` requires the {}", service.name());
+        anyhow::ensure!(clients.has(service), "{needs}, but its address is not configured");
+    }
     let n_rules = rules.rules.len();
     let mut watcher = Watcher::new(rules.rules, rules.notify.repeat, Instant::now());
     let secret = config::variable(SECRET_VARIABLE)?;
@@ -89,7 +94,7 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     tell(&format!("watching {n_rules} rules"));
     let work = async {
         tokio::select! {
-            result = watch(&mut watcher, &clients, events) => Ok(result?),
+            () = watch(&mut watcher, &clients, events) => Ok(()),
             result = printer.print_events(received) => result,
         }
     };

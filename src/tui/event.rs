@@ -255,7 +255,7 @@ pub(crate) enum DataEvent {
     /// An event of the stream opened by [`Effect::OpenStream`].
     Stream { dataset: DatasetId, news: RowsEvent },
     /// Result of [`Effect::AcquireTag`].
-    Acquired { tag: String, result: Outcome<Acquired> },
+    Acquired(Outcome<Acquired>),
 }
 
 impl DataEvent {
@@ -405,8 +405,8 @@ pub(crate) enum Effect {
     OpenStream { dataset: DatasetId },
     /// Closes the stream of a dataset.
     CloseStream { dataset: DatasetId },
-    /// Acquires a tag, such as `public`, for the key.
-    AcquireTag { tag: String },
+    /// Acquires the tag `public` for the key.
+    AcquireTag,
     /// Lists the topics.
     LoadTopics,
     /// Reads the latest bundle of a topic, without outliers if `is_resistant` is true.

@@ -2,6 +2,7 @@
 
 use std::future::ready;
 use std::io::{IsTerminal as _, Write as _};
+use std::mem::take;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ use crate::widget::symbols::Symbols;
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// Options for opening the screen.
+#[expect(missing_debug_implementations, reason = "the traits have none")]
 pub struct TuiOptions {
     /// Source of the addresses of the services at the start.
     pub start: Start,
@@ -126,7 +128,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let local: Arc<dyn LocalStack> = Arc::from(local);
     let keeper: Option<Arc<dyn ProfileStore>> = options.keeper.map(Arc::from);
     let recording = options.record.map(|path| record(path, &clock)).transpose()?;
-    let terminal = Tui::enter(has_mouse, recording).map_err(RunError::Terminal)?;
+    let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
     let signals = terminal::signals().map_err(RunError::Terminal)?;
     // Pending events of local processes. If the channel is full, its senders drop log lines.
     let (local_events, local_inbox) = mpsc::channel(1_024);
@@ -152,6 +154,8 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         hits: Hits::default(),
         runner: Runner::new(local_events, Arc::clone(&local), keeper, options.files),
         terminal,
+        recording,
+        is_recording_behind: false,
         signals,
         keys: EventStream::new(),
         replies: Replies::default(),
@@ -168,9 +172,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let Loop { terminal, runner, mut local_inbox, state, .. } = screen;
     // The terminal is restored before anything that takes time, so that the shell's prompt appears
     // immediately.
-    if let Some(recording) = terminal.leave() {
-        recording.finish().await;
-    }
+    drop(terminal);
     if let Some(path) = &options.session
         && let Err(error) = write_private(path, &session::text(&state))
     {
@@ -202,6 +204,10 @@ struct Loop {
     hits: Hits,
     runner: Runner,
     terminal: Tui,
+    /// Recording of all frames.
+    recording: Option<Recording>,
+    /// True if the recording lacks the last frame, because the frame shows a secret.
+    is_recording_behind: bool,
     signals: BoxStream<'static, Signal>,
     keys: EventStream,
     replies: Replies,
@@ -263,7 +269,7 @@ impl Loop {
                 let Some(next) = self.next(false).await else { break };
                 self.handle(next)?;
             }
-            self.pacer.mark_dirty(std::mem::take(&mut self.state.dirty));
+            self.pacer.mark_dirty(take(&mut self.state.dirty));
             self.draw_if_due()?;
         }
         Ok(())
@@ -336,7 +342,7 @@ impl Loop {
             Next::Signal(Signal::Terminate) => self.update(Event::Terminate)?,
             // During paging, the pager handles an interrupt.
             Next::Signal(Signal::Interrupt) if !self.is_paging => self.update(Event::Terminate)?,
-            Next::Signal(Signal::Stop) if std::mem::take(&mut self.has_stopped_job) => {}
+            Next::Signal(Signal::Stop) if take(&mut self.has_stopped_job) => {}
             Next::Signal(Signal::Stop) => self.perform(vec![Effect::Suspend])?,
             Next::Signal(Signal::Continue) if !self.is_paging => {
                 self.terminal.reenter().map_err(RunError::Terminal)?;
@@ -423,12 +429,19 @@ impl Loop {
         let state = &self.state;
         let hits = &mut self.hits;
         let has_secret = state.shows_secret();
+        if !has_secret && take(&mut self.is_recording_behind) {
+            self.terminal.redraw();
+        }
         let view =
             |area, buf: &mut ratatui::buffer::Buffer| *hits = app::draw(area, buf, state, &theme);
-        let drawn = self.terminal.draw(has_secret, view).map_err(RunError::Terminal)?;
-        if let Some(frame) = drawn.filter(|_| !has_secret) {
-            self.state.frames.record(frame, self.state.now);
+        let output = self.terminal.draw(view).map_err(RunError::Terminal)?;
+        self.is_recording_behind |= has_secret;
+        if !has_secret && !output.is_empty() {
+            self.state.frames.record(self.terminal.frame(), self.state.now);
         }
+        let size = self.terminal.size();
+        let recording = self.recording.as_mut().filter(|_| !has_secret && !output.is_empty());
+        let recorded = recording.map_or(Ok(()), |recording| recording.add(size, &output));
         self.state.dirty = Dirty::Clean;
         let is_animated = self.state.is_animated() && !self.state.is_behind;
         self.pacer.record_frame(Instant::now(), is_animated);
@@ -436,21 +449,12 @@ impl Loop {
             Some(wait) => Effect::SetTimer(Timer::Age, wait),
             None => Effect::ClearTimer(Timer::Age),
         });
-        if let Some(error) = self.terminal.recording_end.take() {
+        if let Err(error) = recorded {
+            self.recording = None;
             let failure = Failure::new("record the screen", error.to_string(), "");
             self.update(Event::Failed(failure))?;
             self.pacer.mark_dirty(Dirty::Data);
         }
         Ok(())
-    }
-}
-
-impl std::fmt::Debug for TuiOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TuiOptions")
-            .field("start", &self.start)
-            .field("theme", &self.theme)
-            .field("depth", &self.depth)
-            .finish_non_exhaustive()
     }
 }

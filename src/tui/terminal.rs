@@ -32,7 +32,6 @@ use task::file::{FileMode, write_atomic};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::event::Effect;
-use crate::recording::Recording;
 
 /// True while the modes of the screen are on. It is static, so that a panic hook can access it.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -77,27 +76,13 @@ pub(crate) struct Tui {
     /// True if the next frame must clear the terminal first.
     must_clear: bool,
     has_mouse: bool,
-    /// Recording of all frames.
-    recording: Option<Recording>,
-    /// True if the recording lacks the last frame, because the frame shows a secret.
-    is_recording_behind: bool,
-    /// Reason why the recording has ended, until it is taken.
-    pub(crate) recording_end: Option<io::Error>,
 }
 
 impl Tui {
-    /// Switches on the modes of the screen. If `has_mouse` is true, mouse events are reported. All
-    /// frames are added to `recording`.
-    pub(crate) fn enter(has_mouse: bool, recording: Option<Recording>) -> io::Result<Self> {
-        let mut tui = Self {
-            shown: Buffer::default(),
-            next: Buffer::default(),
-            must_clear: true,
-            has_mouse,
-            recording,
-            is_recording_behind: false,
-            recording_end: None,
-        };
+    /// Switches on the modes of the screen. If `has_mouse` is true, mouse events are reported.
+    pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
+        let (shown, next) = (Buffer::default(), Buffer::default());
+        let mut tui = Self { shown, next, must_clear: true, has_mouse };
         // If this fails, dropping `tui` switches off the modes that are already on.
         tui.reenter()?;
         Ok(tui)
@@ -113,16 +98,15 @@ impl Tui {
         IS_LOST.load(Ordering::SeqCst)
     }
 
+    /// Returns the content of the terminal after the last frame.
+    pub(crate) const fn frame(&self) -> &Buffer {
+        &self.shown
+    }
+
     /// Draws a frame. All changed cells are written together. If no cell has changed, nothing is
-    /// written. Returns the frame if a cell has changed. A frame with a secret is not recorded.
-    pub(crate) fn draw(
-        &mut self,
-        has_secret: bool,
-        view: impl FnOnce(Rect, &mut Buffer),
-    ) -> io::Result<Option<&Buffer>> {
-        // The recording gets a complete frame after frames that it lacks.
-        let is_recording_resumed = !has_secret && mem::take(&mut self.is_recording_behind);
-        if terminal_size() != self.size() || is_recording_resumed {
+    /// written. Returns the output.
+    pub(crate) fn draw(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> io::Result<Vec<u8>> {
+        if terminal_size() != self.size() {
             self.redraw();
         }
         let mut bytes = Vec::new();
@@ -136,22 +120,7 @@ impl Tui {
             mem::swap(&mut self.shown, &mut self.next);
         }
         write_out(&bytes)?;
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        if has_secret {
-            self.is_recording_behind = self.recording.is_some();
-            return Ok(Some(&self.shown));
-        }
-        let size = self.size();
-        self.recording_end = self.recording.as_mut().and_then(|it| it.add(size, &bytes).err());
-        self.recording.take_if(|_| self.recording_end.is_some());
-        Ok(Some(&self.shown))
-    }
-
-    /// Restores the terminal. Returns the recording, which has no further frames.
-    pub(crate) fn leave(mut self) -> Option<Recording> {
-        self.recording.take()
+        Ok(bytes)
     }
 
     /// Draws a frame into the next buffer only. Returns true if the frame differs from the last frame.

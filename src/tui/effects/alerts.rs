@@ -73,13 +73,7 @@ impl Runner {
                     events.send(Event::Alerts(AlertEvent::Watch(event))).await.ok();
                 }
             };
-            let watching = watch(&mut watcher, &clients, sender);
-            let (watched, ()) = tokio::join!(watching, forward);
-            if let Err(error) = watched {
-                let failure =
-                    Failure::new("watch the rules", error.to_string(), "name the service");
-                events.send(Event::Alerts(AlertEvent::Failed(failure))).await.ok();
-            }
+            tokio::join!(watch(&mut watcher, &clients, sender), forward);
         });
     }
 }

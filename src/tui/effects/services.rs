@@ -14,6 +14,7 @@ use client::executions;
 use client::functions::Functions;
 use client::stream::StreamEvent;
 use client::stream::resume::{self, Repeats, ResumeFrom};
+use model::dataset::PUBLIC_TAG;
 use model::topic::BlockHeight;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -130,15 +131,12 @@ impl Runner {
                 move |it| async move { it.dataset(dataset).await.map(Box::new) },
                 move |result| DataEvent::Pinned { dataset, result }.into(),
             ),
-            Effect::AcquireTag { tag } => {
-                let acquired = tag.clone();
-                self.request(
-                    format!("acquire the tag {tag}"),
-                    service,
-                    move |it| async move { it.acquire_tag(&acquired).await },
-                    |result| DataEvent::Acquired { tag, result }.into(),
-                );
-            }
+            Effect::AcquireTag => self.request(
+                format!("acquire the tag {PUBLIC_TAG}"),
+                service,
+                |it| async move { it.acquire_tag(PUBLIC_TAG).await },
+                |result| DataEvent::Acquired(result).into(),
+            ),
             Effect::Export { query, path } => {
                 self.start("export", export(service, query, path, self.call_events.clone()));
             }

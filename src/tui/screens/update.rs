@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use model::dataset::PUBLIC_TAG;
+
 use crate::event::{
     Acquired, DataEvent, DatasetSearch, Effect, ExportNews, InferenceEvent, StreamEvent, Timer,
 };
@@ -294,15 +296,14 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
             let amount = format!("{}, {}", counted(progress.rows, "row"), bytes(progress.bytes));
             state.notify(format!("exported to {}", path.display()), amount);
         }
-        DataEvent::Acquired { tag, result: Ok(acquired) } => {
-            let how = match acquired {
-                Acquired::Now => "acquired",
-                Acquired::Already => "is already held",
-            };
-            state.notify(format!("tag {tag} {how}"), String::new());
+        DataEvent::Acquired(Ok(Acquired::Now)) => {
+            state.notify(format!("tag {PUBLIC_TAG} acquired"), "");
+        }
+        DataEvent::Acquired(Ok(Acquired::Already)) => {
+            state.notify(format!("tag {PUBLIC_TAG} is already held"), "");
         }
         DataEvent::Export(ExportNews::Failed(failure) | ExportNews::NotCreated { failure, .. })
-        | DataEvent::Acquired { result: Err(failure), .. } => state.notify_failure(failure),
+        | DataEvent::Acquired(Err(failure)) => state.notify_failure(failure),
         DataEvent::Stream { dataset, news: StreamEvent::Lost { .. } }
             if state.data.deleted == Some(*dataset) =>
         {

@@ -18,9 +18,9 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Age from which frames are dropped.
 const KEPT_FOR: Duration = Duration::from_hours(1);
 
-/// Maximum memory of all frames. An hour of a live chart can need all of it. If nearly all cells of a
+/// Maximum memory of all frames. An hour of a live chart needs about two thirds of it. If nearly all cells of a
 /// large terminal change each second, it is enough for some minutes.
-const BYTES_MAX: usize = 16 * 1024 * 1024;
+const BYTES_MAX: usize = 24 * 1024 * 1024;
 
 /// Maximum number of frames of a segment. Restoring a frame applies up to this number of changes.
 const SEGMENT_FRAMES: usize = 120;
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn memory_is_limited_if_all_cells_change() {
         let mut frames = Frames::default();
-        for second in 0..80 {
+        for second in 0..160 {
             let mut content = Buffer::empty(Rect::new(0, 0, 100, 50));
             for (place, cell) in content.content.iter_mut().enumerate() {
                 // Equal cells are stored once, so distinct cells reach the limit with fewer frames.
@@ -277,11 +277,11 @@ mod tests {
             frames.record(&content, at(second));
         }
         assert!(
-            frames.bytes() <= BYTES_MAX && (20..80).contains(&frames.len()),
+            frames.bytes() <= BYTES_MAX && (20..160).contains(&frames.len()),
             "{}",
             frames.len()
         );
         frames.step(-1);
-        assert!(seen(&frames).unwrap().starts_with("78 0"));
+        assert!(seen(&frames).unwrap().starts_with("158 0"));
     }
 }

@@ -7,7 +7,7 @@ mod stream;
 
 use std::time::Duration;
 
-use model::dataset::{DatasetId, PUBLIC_TAG};
+use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
 
 use crate::event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer};
@@ -159,7 +159,7 @@ impl State {
                     self.on_stream(news, now);
                 }
             }
-            DataEvent::Acquired { result, .. } => {
+            DataEvent::Acquired(result) => {
                 self.tag.settle(result, now);
                 if self.tag.failure().is_none() {
                     self.load_datasets();
@@ -290,7 +290,7 @@ impl State {
             Action::Export => self.export(),
             Action::AcquireTag => {
                 self.tag.begin();
-                self.effects.push(Effect::AcquireTag { tag: PUBLIC_TAG.to_owned() });
+                self.effects.push(Effect::AcquireTag);
             }
             _ => {}
         }

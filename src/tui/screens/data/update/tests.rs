@@ -541,9 +541,8 @@ fn only_datasets_around_the_selected_dataset_are_read_in_a_long_list() {
 #[test]
 fn public_tag_is_acquired_and_the_list_read_again() {
     let (mut state, _) = opened();
-    let want = Effect::AcquireTag { tag: "public".to_owned() };
-    assert_eq!(act(&mut state, Action::AcquireTag, 0), [want]);
-    let event = DataEvent::Acquired { tag: "public".to_owned(), result: Ok(Acquired::Already) };
+    assert_eq!(act(&mut state, Action::AcquireTag, 0), [Effect::AcquireTag]);
+    let event = DataEvent::Acquired(Ok(Acquired::Already));
     assert!(matches!(take(&mut state, event, 1)[..], [Effect::LoadDatasets { .. }]));
 }
 
