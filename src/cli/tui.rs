@@ -9,9 +9,7 @@ use std::{env, fs};
 
 use ::tui::app::Start;
 use ::tui::keymap::{Keymap, defaults_text};
-use ::tui::profiles::{
-    KeyPlace, NO_PROFILE, Opened, Profile as Named, ProfileError, ProfileStore, Profiles,
-};
+use ::tui::profiles::{KeyPlace, NO_PROFILE, Opened, Profile as Named, ProfileStore, Profiles};
 use ::tui::state::session;
 use ::tui::theme::custom::{self, CustomTheme};
 use ::tui::theme::depth::{Depth, Hints};
@@ -24,7 +22,7 @@ use async_trait::async_trait;
 use clap::Args;
 use model::key::ApiKey;
 use stack::data_dir::project_dirs;
-use stack::local::Addresses;
+use stack::local::{Addresses, LocalError};
 use stack::processes::{Processes, ProcessesOptions};
 use task::clock::Clock;
 use tracing::Level;
@@ -307,12 +305,12 @@ fn listed(profiles: &BTreeMap<String, Profile>) -> Vec<Named> {
 
 #[async_trait]
 impl ProfileStore for ProfileOpener {
-    async fn open(&self, name: &str) -> Result<Opened, ProfileError> {
+    async fn open(&self, name: &str) -> Result<Opened, LocalError> {
         let failed = || format!("open profile {name}");
         self.try_open(name).await.map_err(|error| profile_error(failed(), error))
     }
 
-    async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, ProfileError> {
+    async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, LocalError> {
         let (named, key) = (name.to_owned(), key.clone());
         let stored = self.keys.on_a_thread(move |keys| keys.store(&named, &key)).await;
         let failed = || format!("store the key of {name}");
@@ -323,7 +321,7 @@ impl ProfileStore for ProfileOpener {
         Ok(stored.place)
     }
 
-    async fn forget_key(&self, name: &str) -> Result<bool, ProfileError> {
+    async fn forget_key(&self, name: &str) -> Result<bool, LocalError> {
         let named = name.to_owned();
         let removed = self.keys.on_a_thread(move |keys| keys.forget(&named)).await;
         let failed = || format!("remove the key of {name}");
@@ -331,8 +329,8 @@ impl ProfileStore for ProfileOpener {
     }
 }
 
-fn profile_error(what: String, error: anyhow::Error) -> ProfileError {
-    ProfileError { what, source: error.into() }
+fn profile_error(what: String, error: anyhow::Error) -> LocalError {
+    LocalError { what, source: error.into() }
 }
 
 /// A configuration file with all settings, commented out.

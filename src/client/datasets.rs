@@ -26,6 +26,9 @@ use self::seen_revisions::SeenRevisions;
 use crate::error::ClientError;
 use crate::transport::{Request, Transport, parse};
 
+/// Maximum number of datasets in a page of [`Datasets::list_all`].
+const PAGE_DATASETS: usize = 250;
+
 /// A dataset service, or several replicas behind one address. Cheap to clone.
 ///
 /// Every read includes all commits that this client and its clones have already seen, even if a load
@@ -128,6 +131,29 @@ pub enum Acquired {
     Already,
 }
 
+/// Condition that listed datasets fulfill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DatasetSearch {
+    /// The name or the description contains this text. The empty text matches all datasets.
+    Text(String),
+    /// The metadata contains this field (first) with this value (second).
+    Metadata(String, String),
+}
+
+impl DatasetSearch {
+    /// The search that finds all datasets.
+    pub const ALL: Self = Self::Text(String::new());
+
+    /// Returns the search for a metadata field and its value, if given, otherwise for a text.
+    #[must_use]
+    pub fn new(field: Option<(String, String)>, text: Option<String>) -> Self {
+        match field {
+            Some((name, value)) => Self::Metadata(name, value),
+            None => Self::Text(text.unwrap_or_default()),
+        }
+    }
+}
+
 impl Datasets {
     /// Returns a client for the service at the address of `transport`, which may end in `/api`.
     #[must_use]
@@ -165,6 +191,33 @@ impl Datasets {
     ) -> Result<DatasetsPage, ClientError> {
         let query = ((field, value), ("offset", Some(offset).filter(|offset| *offset > 0)));
         datasets_page(self.transport.get(paths::DATASETS_SEARCH).query(&query)).await
+    }
+
+    /// Lists the datasets that `search` finds, page by page, until there are at least `limit` of them.
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// Same as [`Self::list`].
+    pub async fn list_all(
+        &self,
+        search: &DatasetSearch,
+        limit: usize,
+    ) -> Result<DatasetsPage, ClientError> {
+        let mut all = DatasetsPage { datasets: Vec::new(), n_datasets: None, has_more: true };
+        while all.has_more && all.datasets.len() < limit {
+            let offset = all.datasets.len();
+            let page = match search {
+                DatasetSearch::Text(search) => {
+                    let limit = Some(PAGE_DATASETS.min(limit - offset));
+                    self.list(&DatasetsQuery { search: search.clone(), limit, offset }).await?
+                }
+                DatasetSearch::Metadata(field, value) => self.search(field, value, offset).await?,
+            };
+            all.has_more = page.has_more && !page.datasets.is_empty();
+            all.n_datasets = page.n_datasets.or(all.n_datasets);
+            all.datasets.extend(page.datasets);
+        }
+        Ok(all)
     }
 
     /// Returns a dataset. Cancel-safe.

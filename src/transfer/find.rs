@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use client::datasets::{Datasets, DatasetsQuery, NamedRow, RowsQuery};
+use client::datasets::{DatasetSearch, Datasets, NamedRow, RowsQuery};
 use model::dataset::{Dataset, DatasetId, Dtype};
 use model::page::{Limit, ROWS_MAX};
 use model::resolution::Resolution;
@@ -12,34 +12,11 @@ use model::timestamp::Timestamp;
 
 use crate::retry::retry_transient;
 
-/// Number of datasets that a request to the catalog returns.
-const PAGE_DATASETS: usize = 250;
-
 /// Minimum number of rows per request, since `is_counted` can reject many of them.
 const PAGE_ROWS_MIN: usize = 1_000;
 
 /// Maximum number of consecutive requests that find no counted row.
 const EMPTY_PAGES_MAX: u32 = 100;
-
-/// Criterion by which datasets are selected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DatasetFilter {
-    /// The name or the description contains the text. An empty text matches all datasets.
-    Search(String),
-    /// The metadata field that the first text names has the second text as its value.
-    Field(String, String),
-}
-
-impl DatasetFilter {
-    /// Returns the filter for a metadata field and its value, if given, otherwise the filter for a text.
-    #[must_use]
-    pub fn new(field: Option<(String, String)>, text: Option<String>) -> Self {
-        match field {
-            Some((name, value)) => Self::Field(name, value),
-            None => Self::Search(text.unwrap_or_default()),
-        }
-    }
-}
 
 /// Finds the dataset with this name or id.
 ///
@@ -74,34 +51,17 @@ pub(crate) async fn look_up_dataset(
 /// An error if the service cannot be reached or refuses.
 pub async fn list_datasets(
     service: &Datasets,
-    wanted: &DatasetFilter,
+    wanted: &DatasetSearch,
     limit: usize,
 ) -> anyhow::Result<(Vec<Dataset>, u64)> {
-    let failed = || format!("cannot list the datasets of {}", service.address());
-    let (mut datasets, mut n_all) = (Vec::new(), 0);
-    loop {
-        let n_wanted = PAGE_DATASETS.min(limit - datasets.len());
-        let page = match wanted {
-            DatasetFilter::Search(text) => {
-                let query = DatasetsQuery {
-                    search: text.clone(),
-                    limit: Some(n_wanted),
-                    offset: datasets.len(),
-                };
-                service.list(&query).await
-            }
-            DatasetFilter::Field(name, value) => service.search(name, value, datasets.len()).await,
-        };
-        let page = page.with_context(failed)?;
-        let is_last = page.datasets.is_empty() || !page.has_more;
-        datasets.extend(page.datasets);
-        n_all = page.n_datasets.unwrap_or(0).max(n_all).max(datasets.len() as u64);
-        datasets.truncate(limit);
-        if is_last || datasets.len() >= limit {
-            let n_more = n_all - datasets.len() as u64;
-            return Ok((datasets, n_more));
-        }
-    }
+    let page = service.list_all(wanted, limit).await;
+    let page =
+        page.with_context(|| format!("cannot list the datasets of {}", service.address()))?;
+    let mut datasets = page.datasets;
+    let n_all = page.n_datasets.unwrap_or(0).max(datasets.len() as u64);
+    datasets.truncate(limit);
+    let n_more = n_all - datasets.len() as u64;
+    Ok((datasets, n_more))
 }
 
 /// Reads all rows of a dataset in `span`, in ascending order. Error messages call the dataset `name`.

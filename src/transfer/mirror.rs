@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use client::datasets::{Acquired, Datasets};
+use client::datasets::{Acquired, DatasetSearch, Datasets};
 use futures::{StreamExt as _, stream};
 use model::count::counted;
 use model::dataset::{Dataset, DatasetId, PUBLIC_TAG};
@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, mpsc};
 use self::copy::Copy;
 use crate::checkpoint;
 use crate::event::Reporter;
-use crate::find::{DatasetFilter, find_dataset, list_datasets};
+use crate::find::{find_dataset, list_datasets};
 
 /// Maximum number of datasets that are kept up to date. Each dataset needs connections to both services.
 const FOLLOWED_MAX: usize = 500;
@@ -35,7 +35,7 @@ pub struct MirrorOptions {
     /// Ids or names of the datasets to copy. If empty, `filter` selects them.
     pub chosen: Vec<String>,
     /// Criterion that selects the datasets if `chosen` is empty.
-    pub filter: DatasetFilter,
+    pub filter: DatasetSearch,
     /// Tag that the key of the source acquires. Only datasets with this tag are copied. With `None`, the
     /// key acquires the public tag, and datasets are copied regardless of their tags.
     pub tag: Option<String>,

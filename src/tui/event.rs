@@ -22,7 +22,7 @@ use alerts::state::Alert;
 use alerts::watch;
 pub(crate) use client::datasets::download::DownloadQuery;
 pub(crate) use client::datasets::{
-    Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery,
+    Acquired, DatasetSearch, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery,
 };
 use model::dataset::{Column, Dataset, DatasetId};
 use model::key::ApiKey;
@@ -268,20 +268,6 @@ impl DataEvent {
             _ => return None,
         })
     }
-}
-
-/// Condition that listed datasets fulfill.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum DatasetSearch {
-    /// The name or the description contains this text. The empty text matches all datasets.
-    Text(String),
-    /// The metadata contains this field (first) with this value (second).
-    Metadata(String, String),
-}
-
-impl DatasetSearch {
-    /// The search that finds all datasets.
-    pub(crate) const ALL: Self = Self::Text(String::new());
 }
 
 /// Size of the written part of an export.

@@ -29,7 +29,7 @@ const DATA_WITHIN: Duration = Duration::from_millis(1_250);
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
     pub(crate) dirty: Dirty,
-    /// Time of the last frame, even if it was not drawn because it showed no change.
+    /// Time of the last frame.
     last_frame: Option<Instant>,
     /// Time of the last frame for new data.
     last_data: Option<Instant>,

@@ -7,7 +7,7 @@
 use async_trait::async_trait;
 use model::key::ApiKey;
 
-use crate::local::Addresses;
+use crate::local::{Addresses, LocalError};
 
 /// Named addresses of services.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,32 +47,21 @@ pub trait ProfileStore: Send + Sync {
     /// Reads the profile `name` and its key.
     ///
     /// # Errors
-    /// [`ProfileError`] if the profile does not exist or cannot be read.
-    async fn open(&self, name: &str) -> Result<Opened, ProfileError>;
+    /// [`LocalError`] if the profile does not exist or cannot be read.
+    async fn open(&self, name: &str) -> Result<Opened, LocalError>;
 
     /// Stores `key` for the profile `name` in the keyring, or in a file if there is no keyring.
     /// Returns the place.
     ///
     /// # Errors
-    /// [`ProfileError`] if the key cannot be stored in either place.
-    async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, ProfileError>;
+    /// [`LocalError`] if the key cannot be stored in either place.
+    async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, LocalError>;
 
     /// Removes the key of the profile `name` from all places. Returns true if a key was stored.
     ///
     /// # Errors
-    /// [`ProfileError`] if the key cannot be removed.
-    async fn forget_key(&self, name: &str) -> Result<bool, ProfileError>;
-}
-
-/// Failure to read a profile, or to read or store its key.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {what}")]
-pub struct ProfileError {
-    /// Failed operation, such as `read the key of profile home`.
-    pub what: String,
-    /// Cause of the failure.
-    #[source]
-    pub source: Box<dyn std::error::Error + Send + Sync>,
+    /// [`LocalError`] if the key cannot be removed.
+    async fn forget_key(&self, name: &str) -> Result<bool, LocalError>;
 }
 
 /// Name under which a key is stored if no profile is in use.

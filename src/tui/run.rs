@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crossterm::event::{Event as TermEvent, EventStream, KeyEventKind};
 use futures::stream::{BoxStream, StreamExt as _};
+use model::timestamp::Timestamp;
 use task::clock::Clock;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -151,6 +152,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         depth,
         clock,
         pacer: Pacer::new(is_far),
+        drawn_at: Timestamp::default(),
         hits: Hits::default(),
         runner: Runner::new(local_events, Arc::clone(&local), keeper, options.files),
         terminal,
@@ -201,6 +203,8 @@ struct Loop {
     depth: Depth,
     clock: Clock,
     pacer: Pacer,
+    /// Time that the last frame shows.
+    drawn_at: Timestamp,
     hits: Hits,
     runner: Runner,
     terminal: Tui,
@@ -270,35 +274,11 @@ impl Loop {
                 self.handle(next)?;
             }
             self.pacer.mark_dirty(take(&mut self.state.dirty));
-            self.draw_if_due()?;
+            if !self.is_paging && self.pacer.is_due(Instant::now()) {
+                self.draw()?;
+            }
         }
         Ok(())
-    }
-
-    /// Draws a frame if one is due. Most responses to polls are the same as before, so a frame for
-    /// them is only drawn if it shows a change other than the time.
-    fn draw_if_due(&mut self) -> Result<(), RunError> {
-        let now = Instant::now();
-        if self.is_paging || !self.pacer.is_due(now) {
-            return Ok(());
-        }
-        if self.pacer.dirty == Dirty::Poll && !self.has_changes() {
-            self.pacer.record_frame(now, false);
-            return Ok(());
-        }
-        self.draw()
-    }
-
-    /// Returns true if a new frame would differ from the last frame, apart from ages. For the
-    /// comparison, the new frame is drawn with the time of the last frame.
-    fn has_changes(&mut self) -> bool {
-        let now = std::mem::replace(&mut self.state.now, self.state.drawn_at);
-        let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));
-        let has_changes = self.terminal.would_change(|area, buf| {
-            app::draw(area, buf, state, &theme);
-        });
-        self.state.now = now;
-        has_changes
     }
 
     /// Waits for the next event. If several events are ready, returns the most urgent event. If
@@ -422,9 +402,12 @@ impl Loop {
         Ok(())
     }
 
+    /// Draws a frame. Most responses to polls are the same as before, so a frame for them shows the
+    /// time of the last frame. Only if it changes something, a frame with the current time follows.
     fn draw(&mut self) -> Result<(), RunError> {
-        self.state.now = self.clock.now();
-        self.state.drawn_at = self.state.now;
+        let is_poll = self.pacer.dirty == Dirty::Poll;
+        self.state.now = if is_poll { self.drawn_at } else { self.clock.now() };
+        self.drawn_at = self.state.now;
         let theme = Theme::new(self.state.theme_name(), self.depth);
         let state = &self.state;
         let hits = &mut self.hits;
@@ -445,10 +428,16 @@ impl Loop {
         self.state.dirty = Dirty::Clean;
         let is_animated = self.state.is_animated() && !self.state.is_behind;
         self.pacer.record_frame(Instant::now(), is_animated);
-        self.runner.perform(match self.state.redraw_after() {
-            Some(wait) => Effect::SetTimer(Timer::Age, wait),
-            None => Effect::ClearTimer(Timer::Age),
-        });
+        if is_poll && !output.is_empty() {
+            self.pacer.mark_dirty(Dirty::Data);
+        }
+        self.state.now = self.clock.now();
+        if !is_poll {
+            self.runner.perform(match self.state.redraw_after() {
+                Some(wait) => Effect::SetTimer(Timer::Age, wait),
+                None => Effect::ClearTimer(Timer::Age),
+            });
+        }
         if let Err(error) = recorded {
             self.recording = None;
             let failure = Failure::new("record the screen", error.to_string(), "");

@@ -122,8 +122,6 @@ pub(crate) struct State {
     pub(crate) dirty: Dirty,
     /// Frames that the screen has shown.
     pub(crate) frames: Frames,
-    /// Time of the last frame. The ages in this frame refer to it.
-    pub(crate) drawn_at: Timestamp,
     pub(crate) services: Services,
     pub(crate) stack: Stack,
     pub(crate) nodes: Nodes,

@@ -109,8 +109,11 @@ impl Tui {
         if terminal_size() != self.size() {
             self.redraw();
         }
+        self.next.resize(self.shown.area);
+        self.next.reset();
+        view(self.next.area, &mut self.next);
         let mut bytes = Vec::new();
-        if self.would_change(view) {
+        if self.shown.diff_iter(&self.next).next().is_some() {
             queue!(bytes, BeginSynchronizedUpdate)?;
             if mem::take(&mut self.must_clear) {
                 queue!(bytes, ResetColor, Clear(ClearType::All))?;
@@ -121,14 +124,6 @@ impl Tui {
         }
         write_out(&bytes)?;
         Ok(bytes)
-    }
-
-    /// Draws a frame into the next buffer only. Returns true if the frame differs from the last frame.
-    pub(crate) fn would_change(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> bool {
-        self.next.resize(self.shown.area);
-        self.next.reset();
-        view(self.next.area, &mut self.next);
-        self.shown.diff_iter(&self.next).next().is_some()
     }
 
     /// Queries the background color of the terminal. If the terminal replies, the reply arrives

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use client::datasets::{Acquired, NamedRow};
+use client::datasets::{Acquired, DatasetSearch, NamedRow};
 use model::count::{counted, format_count, parse_bytes};
 use model::dataset::{self, Column, Dataset};
 use model::escape::escape_line;
 use model::page::Limit;
 use model::timestamp::Timestamp;
 use serde_json::json;
-use transfer::find::{DatasetFilter, find_dataset, list_datasets};
+use transfer::find::{find_dataset, list_datasets};
 use wire::datasets::{
     AccessBody, ColumnBody, CreateColumn, CreateDataset, DatasetBody, DayBody, TagBody,
 };
@@ -50,7 +50,7 @@ pub(crate) struct ListCommand {
 /// If the request fails.
 pub(super) async fn list(command: ListCommand) -> anyhow::Result<()> {
     let service = command.connection.connect().await?;
-    let filter = DatasetFilter::new(command.field, command.search);
+    let filter = DatasetSearch::new(command.field, command.search);
     let (datasets, n_more) = list_datasets(&service, &filter, command.limit).await?;
     if command.json {
         return datasets
@@ -59,7 +59,7 @@ pub(super) async fn list(command: ListCommand) -> anyhow::Result<()> {
     }
     if datasets.is_empty() {
         let address = service.address();
-        tell(&if filter == DatasetFilter::Search(String::new()) {
+        tell(&if filter == DatasetSearch::ALL {
             format!(
                 "this key can see no datasets at {address}; `triptych datasets tags --acquire public` \
                  adds the public datasets"

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use client::datasets::Datasets;
+use client::datasets::{DatasetSearch, Datasets};
 use model::address::redact_address;
 use model::timestamp::Timestamp;
 use stack::data_dir::project_dirs;
 use task::group::Group;
-use transfer::find::DatasetFilter;
 use transfer::mirror::{self, MirrorOptions};
 
 use super::connection::DatasetServiceFlags;
@@ -79,7 +78,7 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
     };
     let options = MirrorOptions {
         chosen: command.chosen,
-        filter: DatasetFilter::new(command.field, command.search),
+        filter: DatasetSearch::new(command.field, command.search),
         tag: command.tag,
         limit: command.limit,
         prefix: command.prefix,

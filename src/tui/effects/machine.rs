@@ -25,7 +25,7 @@ use crate::effects::{
 };
 use crate::event::{Effect, Event, ProfileEvent};
 use crate::local::{Addresses, LocalError, LocalStack, Packed};
-use crate::profiles::{ProfileError, ProfileStore};
+use crate::profiles::ProfileStore;
 use crate::screens::execute::state::presets::{self, Preset, Presets};
 use crate::state::resource::{Failure, Outcome};
 
@@ -39,7 +39,7 @@ impl Runner {
                 self.report("local stack", async move {
                     let error = local.start(local_events).await.err()?;
                     let next = "look at the logs (5), or name services with --head";
-                    Some(Event::LocalFailed(Failure { next: next.to_owned(), ..describe(&error) }))
+                    Some(Event::LocalFailed(describe(&error, next)))
                 });
             }
             Effect::FindLocal => self.report("local stack", async move {
@@ -100,7 +100,7 @@ impl Runner {
     /// Runs a call of the local stack and reports its failure.
     fn use_local(&self, call: impl Future<Output = Result<(), LocalError>> + Send + 'static) {
         self.report("this machine", async move {
-            call.await.err().map(|error| Event::Failed(describe(&error)))
+            call.await.err().map(|error| Event::Failed(describe(&error, LOGS)))
         });
     }
 }
@@ -117,7 +117,7 @@ pub(super) async fn add_function(
     let packed = local
         .pack(&expand_home(&path).to_string_lossy())
         .await
-        .map_err(|error| describe(&error))?;
+        .map_err(|error| describe(&error, LOGS))?;
     let Packed { name, function_id, method, car } = packed;
     // If the head cannot list its functions, the content is uploaded even if the head has it.
     let held = head.functions().await.unwrap_or_default();
@@ -141,9 +141,12 @@ async fn save(path: &Path, text: &str) -> Outcome<()> {
     done.await.map_err(|error| unwritten(&format!("save to {}", path.display()), &error))
 }
 
-fn describe(error: &LocalError) -> Failure {
-    Failure::new(error.what.as_str(), chain(&*error.source), "look at the logs (5)")
+fn describe(error: &LocalError, next: &str) -> Failure {
+    Failure::new(error.what.as_str(), chain(&*error.source), next)
 }
+
+/// Advice after a failure of a local process.
+const LOGS: &str = "look at the logs (5)";
 
 async fn read_presets(path: &Path) -> Outcome<Presets> {
     let text = read_optional(path).await.map_err(|error| error.to_string());
@@ -181,7 +184,7 @@ type Keeper = Option<Arc<dyn ProfileStore>>;
 async fn open(keeper: Keeper, name: String) -> Event {
     let opened = async {
         let keeper = keeper.ok_or_else(|| absent("open the profile"))?;
-        keeper.open(&name).await.map_err(|error| refused(&error))
+        keeper.open(&name).await.map_err(|error| describe(&error, ""))
     };
     let result = opened.await;
     Event::Profile(ProfileEvent::Opened { name, result })
@@ -192,7 +195,7 @@ async fn keep(keeper: Keeper, profile: String, addresses: Addresses, key: ApiKey
     let stored = async {
         check_key(&addresses, &key).await?;
         let keeper = keeper.ok_or_else(|| absent("store the key"))?;
-        keeper.keep_key(&profile, &key).await.map_err(|error| refused(&error))
+        keeper.keep_key(&profile, &key).await.map_err(|error| describe(&error, ""))
     };
     let result = stored.await.map(|place| (place, key));
     Event::Profile(ProfileEvent::Kept { profile, result })
@@ -220,13 +223,9 @@ async fn check_key(addresses: &Addresses, key: &ApiKey) -> Outcome<()> {
 async fn forget(keeper: Keeper, profile: String) -> Event {
     let result = match keeper {
         None => Err(absent("remove the key")),
-        Some(keeper) => keeper.forget_key(&profile).await.map_err(|error| refused(&error)),
+        Some(keeper) => keeper.forget_key(&profile).await.map_err(|error| describe(&error, "")),
     };
     Event::Profile(ProfileEvent::Forgotten { profile, result })
-}
-
-fn refused(error: &ProfileError) -> Failure {
-    Failure::new(error.what.as_str(), chain(&*error.source), "")
 }
 
 // The escape sequence OSC 52 asks the terminal to copy a text. Terminals without support ignore it

@@ -8,7 +8,7 @@ use std::time::Duration;
 use client::datasets::download::DownloadQuery;
 use client::datasets::download_file::DownloadFile;
 use client::datasets::row_counter::RowCounter;
-use client::datasets::{Datasets, DatasetsPage, DatasetsQuery};
+use client::datasets::{Datasets, DatasetsPage};
 use client::error::ClientError;
 use client::executions;
 use client::functions::Functions;
@@ -345,16 +345,7 @@ async fn list(service: &Datasets, search: &DatasetSearch) -> Result<DatasetsPage
         DatasetSearch::Metadata(..) => None,
     };
     let wanted = if pattern.is_some() { &DatasetSearch::ALL } else { search };
-    let mut all = list_page(service, wanted, 0).await?;
-    while all.has_more && all.datasets.len() < DATASETS_MAX {
-        let page = list_page(service, wanted, all.datasets.len()).await?;
-        if page.datasets.is_empty() {
-            break;
-        }
-        all.has_more = page.has_more;
-        all.n_datasets = page.n_datasets.or(all.n_datasets);
-        all.datasets.extend(page.datasets);
-    }
+    let mut all = service.list_all(wanted, DATASETS_MAX).await?;
     if let Some(pattern) = pattern {
         all.datasets.retain(|it| {
             let fields = it.metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -363,22 +354,6 @@ async fn list(service: &Datasets, search: &DatasetSearch) -> Result<DatasetsPage
         all.n_datasets = None;
     }
     Ok(all)
-}
-
-/// Lists a page of the datasets, without the first `offset`.
-async fn list_page(
-    service: &Datasets,
-    wanted: &DatasetSearch,
-    offset: usize,
-) -> Result<DatasetsPage, ClientError> {
-    match wanted {
-        DatasetSearch::Text(search) => {
-            // A page has 250 datasets.
-            let (search, limit) = (search.clone(), Some(250));
-            service.list(&DatasetsQuery { search, limit, offset }).await
-        }
-        DatasetSearch::Metadata(field, value) => service.search(field, value, offset).await,
-    }
 }
 
 /// Writes the rows of `query` to `path` and sends progress events. If cancelled, leaves no file.

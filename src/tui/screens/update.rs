@@ -94,7 +94,7 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     let run = state.keys.key_text(Layer::Form, Action::Run);
     state.runs.disconnect(now, &format!("{run} runs it again"));
     (state.execute.is_adding, state.execute.is_run_next) = (false, false);
-    state.nodes.connect(state.services.heads(), &addresses.heads);
+    state.nodes.connect(&addresses.heads);
     load_nodes(state);
     state.nodes.run_head = state.services.head_of_runs();
     state.effects.extend(state.nodes.run_head.map(Effect::LoadFunctions));

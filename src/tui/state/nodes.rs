@@ -117,7 +117,6 @@ pub(crate) struct GroupChange {
 /// the other heads.
 #[derive(Debug, Default)]
 pub(crate) struct HeadNodes {
-    id: HeadId,
     address: String,
     pub(crate) listed: Resource<Vec<NodeBody>>,
     /// Records on each listed node.
@@ -249,18 +248,17 @@ impl HeadNodes {
 }
 
 impl Nodes {
-    /// Sets the heads: `addresses` and their `ids`. Nodes of heads with the same address as before
-    /// are retained.
-    pub(crate) fn connect(&mut self, ids: impl Iterator<Item = HeadId>, addresses: &[String]) {
+    /// Sets the addresses of the heads. Nodes of heads with the same address as before are retained.
+    pub(crate) fn connect(&mut self, addresses: &[String]) {
         let mut before = std::mem::take(&mut self.heads);
-        self.heads = ids
-            .zip(addresses)
-            .map(|(id, address)| {
+        self.heads = addresses
+            .iter()
+            .map(|address| {
                 let same = before.iter().position(|head| head.address == *address);
                 let mut head = same.map(|idx| before.swap_remove(idx)).unwrap_or_default();
                 head.listed.clear_error();
                 head.listed.cancel();
-                HeadNodes { id, address: address.clone(), is_away: false, ..head }
+                HeadNodes { address: address.clone(), is_away: false, ..head }
             })
             .collect();
     }
@@ -313,8 +311,9 @@ impl Nodes {
             let list = head.listed.value();
             list.is_some_and(|list| list.iter().any(|body| body.peer_id == peer_id))
         };
-        let listing: Vec<HeadId> = self.heads.iter().filter(lists).map(|head| head.id).collect();
-        if listing.is_empty() { self.heads.iter().map(|head| head.id).collect() } else { listing }
+        let all = || self.heads.iter().zip((0..).map(HeadId));
+        let listing: Vec<_> = all().filter(|(head, _)| lists(head)).map(|(_, id)| id).collect();
+        if listing.is_empty() { all().map(|(_, id)| id).collect() } else { listing }
     }
 
     /// Returns all nodes. Listed nodes are first, in the order of the lists, followed by nodes

@@ -30,7 +30,7 @@ struct Listing<'a> {
 /// then other nodes in the order of the lists. With several heads, all nodes that are heads precede
 /// all other nodes, and both parts have this order.
 pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
-    let lists = heads.iter().map(|head| {
+    let lists = heads.iter().zip((0..).map(HeadId)).map(|(head, id)| {
         let is_stale = head.is_stale();
         let (bodies, at) = match head.listed.settled() {
             Some((bodies, at)) => (bodies.as_slice(), at),
@@ -38,7 +38,7 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
         };
         bodies.iter().map(move |body| {
             let silent_since = head.tracks.get(&body.peer_id).and_then(|track| track.silent_since);
-            Listing { head: head.id, is_stale, at, silent_since, body }
+            Listing { head: id, is_stale, at, silent_since, body }
         })
     });
     // Local nodes are listed in the order of their start, since they connect to the head in an

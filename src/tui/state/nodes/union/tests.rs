@@ -16,9 +16,9 @@ fn worker(runs: u64, n_free: usize) -> NodeBody {
     }
 }
 
-fn head_of(idx: usize, bodies: Vec<NodeBody>) -> HeadNodes {
+fn head_of(bodies: Vec<NodeBody>) -> HeadNodes {
     let listed = Resource::loaded(bodies, Timestamp::default());
-    HeadNodes { id: HeadId(idx), listed, ..HeadNodes::default() }
+    HeadNodes { listed, ..HeadNodes::default() }
 }
 
 /// Returns the node that `heads` list. Fails if there is not exactly one.
@@ -30,7 +30,7 @@ fn only(heads: &[HeadNodes]) -> Node {
 
 #[test]
 fn slots_of_a_peer_listed_by_two_heads_are_counted_once() {
-    let node = only(&[head_of(0, vec![worker(40, 7)]), head_of(1, vec![worker(2, 6)])]);
+    let node = only(&[head_of(vec![worker(40, 7)]), head_of(vec![worker(2, 6)])]);
     assert_eq!(node.slots, Some((10, Some(6))), "the lower number of free slots applies");
     assert_eq!((node.n_runs, node.n_agreed), (42, 42), "each head counts its own executions");
     assert_eq!((node.n_seen_by(), node.withheld_text()), (2, None));
@@ -48,7 +48,7 @@ fn strictest_decision_of_several_heads_is_shown_with_their_number() {
         (vec![decided(Pending), cordoned(0)], "pending 1/2"),
         (vec![decided(Pending), decided(Refused), cordoned(0)], "refused 1/3"),
     ] {
-        let heads = bodies.into_iter().enumerate().map(|(idx, body)| head_of(idx, vec![body]));
+        let heads = bodies.into_iter().map(|body| head_of(vec![body]));
         let node = only(&heads.collect::<Vec<_>>());
         assert_eq!(node.withheld_text().as_deref(), Some(want));
     }
@@ -56,15 +56,15 @@ fn strictest_decision_of_several_heads_is_shown_with_their_number() {
 
 #[test]
 fn state_from_a_failed_head_is_used_only_if_no_other_head_sees_the_peer() {
-    let mut lost = head_of(1, vec![NodeBody { cordoned: true, ..worker(2, 0) }]);
+    let mut lost = head_of(vec![NodeBody { cordoned: true, ..worker(2, 0) }]);
     lost.listed.settle(Err(Failure::default()), Timestamp::default());
     let node = only(std::slice::from_ref(&lost));
     assert_eq!(node.withheld_text().as_deref(), Some("cordoned"));
-    let heads = [head_of(0, vec![worker(40, 7)]), lost];
+    let heads = [head_of(vec![worker(40, 7)]), lost];
     let node = only(&heads);
     assert_eq!((node.withheld_by, node.slots), (None, Some((10, Some(7)))));
     assert_eq!((node.n_seen_by(), node.n_runs), (1, 42));
     let [_, lost] = heads;
-    let node = only(&[head_of(0, Vec::new()), lost]);
+    let node = only(&[head_of(Vec::new()), lost]);
     assert_eq!((node.n_seen_by(), node.is_connected), (0, None));
 }
