@@ -20,7 +20,6 @@ use crate::screens::cluster::update::{on_local, on_nodes};
 use crate::screens::cluster::{self, operator};
 use crate::screens::update::{self, PROCESS_SCREENS, connect, load_nodes_of, on_copied, show};
 use crate::screens::{Screen, data, execute, inference, logs, overview};
-use crate::state::field::Field;
 use crate::state::overlay::Overlay;
 use crate::state::services::Service;
 use crate::state::{Dirty, State, session, stack};
@@ -78,7 +77,6 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Focused(is_focused) => state.is_behind = !is_focused,
         Event::Background(color) => state.background = Some(color),
         Event::TimerDue(timer) => on_timer(state, timer),
-        Event::Terminate => state.effects.push(Effect::Quit),
         Event::Local(event) => on_local(state, event),
         Event::LocalFailed(failure) => {
             state.stack.phase = stack::Phase::Failed(failure.clone());
@@ -104,7 +102,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
             execute::update::on_preset_changed(state, &name, left_out.as_deref(), result);
         }
         Event::Copied { text, by } => on_copied(state, text, by),
-        Event::Usage(usage) => state.stack.measured(usage),
+        Event::Usage(usage) => state.stack.measured(&usage),
         Event::Paged(Ok(())) => {}
         Event::Saved { path, what, result } => form::on_saved(state, &path, what, result),
         Event::Failed(failure) | Event::Paged(Err(failure)) => state.notify_failure(&failure),
@@ -122,25 +120,28 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
 
 /// Returns how soon a frame must follow `event`.
 fn urgency(state: &State, event: &Event) -> Dirty {
-    let has_logs = state.screen != Screen::Data && state.screen != Screen::Inference;
+    let screen = state.screen;
     match event {
-        // No frame here: the handler of a probe's result requests a frame if the health changed.
-        Event::TimerDue(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
         // Changes out of view need no frame.
-        Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
-        Event::Data(_) if !matches!(state.screen, Screen::Data | Screen::Overview) => Dirty::Clean,
+        Event::Data(_) if !matches!(screen, Screen::Data | Screen::Overview) => Dirty::Clean,
         Event::Inference(_)
-            if matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Logs) =>
+            if matches!(screen, Screen::Cluster | Screen::Execute | Screen::Logs) =>
         {
             Dirty::Clean
         }
-        Event::Usage(_) if state.screen != Screen::Cluster => Dirty::Clean,
-        Event::Cluster(_, news) => execute::update::urgency(state, news),
+        Event::Local(LocalEvent::Log(_)) if matches!(screen, Screen::Data | Screen::Inference) => {
+            Dirty::Clean
+        }
+        // An event of a head is only visible if it concerns a run in progress.
+        Event::Cluster(_, StreamEvent::Item(_)) if state.runs.n_waiting() == 0 => Dirty::Clean,
+        // The handler of a probe's result requests a frame if the health changed.
+        Event::TimerDue(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
         Event::TimerDue(Timer::Age) => Dirty::Age,
         Event::TimerDue(Timer::Interrupt | Timer::Notice) => Dirty::Data,
         Event::TimerDue(_)
         | Event::Nodes(_, Ok(_), _)
         | Event::Usage(_)
+        | Event::Cluster(..)
         | Event::Inference(_)
         | Event::Data(DataEvent::Stream { news: StreamEvent::Heartbeat, .. }) => Dirty::Poll,
         Event::Data(DataEvent::Rows { query, .. }) if !state.data.is_charted(query.dataset) => {
@@ -251,14 +252,8 @@ fn paste(state: &mut State, text: &str) {
     }
 }
 
-/// Undoes the last edit of the text field that has focus.
-pub(super) fn undo(state: &mut State) {
-    if state.field().is_some_and(Field::undo) {
-        edited(state);
-    }
-}
-
-fn edited(state: &mut State) {
+/// Handles a change of the text field that has focus.
+pub(crate) fn edited(state: &mut State) {
     if overlay::update::edited(state) {
         return;
     }

@@ -413,16 +413,12 @@ async fn wait_for_result(
             Err(error) => Some(failure(&what, &error)),
         };
         match (problem, lost_since) {
-            (None, Some(_)) => {
-                lost_since = None;
-                events.send(Event::RunUnreachable(id, None)).await.ok();
-            }
-            (Some(problem), None) => {
-                lost_since = Some(Instant::now());
-                events.send(Event::RunUnreachable(id, Some(problem))).await.ok();
-            }
             (Some(problem), Some(since)) if since.elapsed() > LOST_WITHIN => return Err(problem),
             (None, None) | (Some(_), Some(_)) => {}
+            (problem, _) => {
+                lost_since = problem.is_some().then(Instant::now);
+                events.send(Event::RunUnreachable(id, problem)).await.ok();
+            }
         }
     }
 }

@@ -68,8 +68,6 @@ pub(crate) enum Event {
     /// The terminal gained or lost focus.
     Focused(bool),
     TimerDue(Timer),
-    /// A signal to exit.
-    Terminate,
     /// An event of the local stack.
     Local(LocalEvent),
     /// The local stack failed to start.

@@ -28,7 +28,6 @@ const DATA_WITHIN: Duration = Duration::from_millis(1_250);
 /// Decides when the next frame is drawn.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
-    pub(crate) dirty: Dirty,
     /// Time of the last frame.
     last_frame: Option<Instant>,
     /// Time of the last frame for new data.
@@ -43,37 +42,26 @@ impl Pacer {
         Self { data_every, ..Self::default() }
     }
 
-    /// Requests a frame for the reason `dirty`. A more urgent reason replaces a less urgent one.
-    pub(crate) fn mark_dirty(&mut self, dirty: Dirty) {
-        self.dirty = self.dirty.max(dirty);
-    }
-
-    /// Returns the time of the next frame, or `None` if none is requested.
-    pub(crate) fn next(&self) -> Option<Instant> {
-        let wait = match self.dirty {
+    /// Returns the time of the next frame if it is requested for the reason `dirty`.
+    pub(crate) fn next(&self, dirty: Dirty) -> Option<Instant> {
+        let wait = match dirty {
             Dirty::Clean => return None,
             Dirty::Animation => ANIMATION_EVERY,
             Dirty::Input => INPUT_EVERY,
             Dirty::Poll | Dirty::Age | Dirty::Data => self.data_every,
         };
         let due = self.last_frame.map_or_else(Instant::now, |last| last + wait);
-        let is_deferred = matches!(self.dirty, Dirty::Poll | Dirty::Age);
+        let is_deferred = matches!(dirty, Dirty::Poll | Dirty::Age);
         let data_due = self.last_data.filter(|_| is_deferred).map(|last| last + DATA_WITHIN);
         data_due.max(Some(due))
     }
 
-    /// Returns true if a frame is due at `now`.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.next().is_some_and(|due| due <= now)
-    }
-
-    /// Records a frame at `now`. If `is_animated`, requests the next frame of the animation.
-    pub(crate) fn record_frame(&mut self, now: Instant, is_animated: bool) {
+    /// Records a frame that was drawn at `now` for the reason `dirty`.
+    pub(crate) fn record_frame(&mut self, now: Instant, dirty: Dirty) {
         self.last_frame = Some(now);
-        if self.dirty == Dirty::Data {
+        if dirty == Dirty::Data {
             self.last_data = Some(now);
         }
-        self.dirty = if is_animated { Dirty::Animation } else { Dirty::Clean };
     }
 }
 
@@ -84,43 +72,27 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_cause_of_a_redraw_has_its_own_delay() {
         let mut pacer = Pacer::new(false);
-        pacer.mark_dirty(Dirty::Data);
-        assert!(pacer.is_due(Instant::now()), "the first frame is due at once");
         let drawn_at = Instant::now();
-        pacer.record_frame(drawn_at, false);
-        assert_eq!(pacer.next(), None);
-        pacer.mark_dirty(Dirty::Data);
-        assert_eq!(pacer.next(), Some(drawn_at + DATA_EVERY));
-        pacer.mark_dirty(Dirty::Input);
-        assert_eq!(pacer.next(), Some(drawn_at + INPUT_EVERY));
-        pacer.mark_dirty(Dirty::Data);
-        assert_eq!(pacer.next(), Some(drawn_at + INPUT_EVERY), "input does not wait");
-        pacer.record_frame(drawn_at, true);
-        assert_eq!(pacer.next(), Some(drawn_at + ANIMATION_EVERY));
+        assert_eq!(pacer.next(Dirty::Data), Some(drawn_at), "the first frame is due at once");
+        pacer.record_frame(drawn_at, Dirty::Data);
+        assert_eq!(pacer.next(Dirty::Clean), None);
+        assert_eq!(pacer.next(Dirty::Data), Some(drawn_at + DATA_EVERY));
+        assert_eq!(pacer.next(Dirty::Input), Some(drawn_at + INPUT_EVERY));
+        assert_eq!(pacer.next(Dirty::Animation), Some(drawn_at + ANIMATION_EVERY));
     }
 
     #[tokio::test(start_paused = true)]
     async fn redraws_for_ages_and_polls_wait_for_the_next_data_frame() {
         for cause in [Dirty::Age, Dirty::Poll] {
             let mut pacer = Pacer::new(false);
-            let started_at = Instant::now();
-            pacer.record_frame(started_at, false);
-            pacer.mark_dirty(cause);
-            assert_eq!(pacer.next(), Some(started_at + DATA_EVERY), "no data comes");
-            pacer.mark_dirty(Dirty::Data);
-            tokio::time::advance(DATA_EVERY).await;
             let drawn_at = Instant::now();
-            pacer.record_frame(drawn_at, false);
-            pacer.mark_dirty(cause);
-            assert_eq!(pacer.next(), Some(drawn_at + DATA_WITHIN), "the next data may come");
-            pacer.mark_dirty(Dirty::Data);
-            assert_eq!(pacer.next(), Some(drawn_at + DATA_EVERY));
-            pacer.record_frame(drawn_at + DATA_EVERY, true);
-            assert_eq!(
-                pacer.next(),
-                Some(drawn_at + DATA_EVERY + ANIMATION_EVERY),
-                "a spinner turns"
-            );
+            pacer.record_frame(drawn_at, Dirty::Input);
+            assert_eq!(pacer.next(cause), Some(drawn_at + DATA_EVERY), "no data comes");
+            pacer.record_frame(drawn_at, Dirty::Data);
+            assert_eq!(pacer.next(cause), Some(drawn_at + DATA_WITHIN), "the next data may come");
+            pacer.record_frame(drawn_at + 2 * DATA_WITHIN, Dirty::Poll);
+            let want = drawn_at + 2 * DATA_WITHIN + DATA_EVERY;
+            assert_eq!(pacer.next(cause), Some(want), "no data came");
         }
     }
 
@@ -129,10 +101,10 @@ mod tests {
         let mut pacer = Pacer::new(is_far);
         let mut n_frames = 0;
         for _ in 0..1_000 {
-            pacer.mark_dirty(Dirty::Data);
-            if pacer.is_due(Instant::now()) {
+            let now = Instant::now();
+            if pacer.next(Dirty::Data).is_some_and(|due| due <= now) {
                 n_frames += 1;
-                pacer.record_frame(Instant::now(), false);
+                pacer.record_frame(now, Dirty::Data);
             }
             tokio::time::advance(Duration::from_millis(1)).await;
         }

@@ -128,7 +128,11 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     options.time_zone.use_for_times();
     let local: Arc<dyn LocalStack> = Arc::from(local);
     let keeper: Option<Arc<dyn ProfileStore>> = options.keeper.map(Arc::from);
-    let recording = options.record.map(|path| record(path, &clock)).transpose()?;
+    let record = |path: PathBuf| {
+        let recording = Recording::create(&path, terminal::terminal_size(), clock.now());
+        recording.map_err(|source| RunError::Record { path, source })
+    };
+    let recording = options.record.map(record).transpose()?;
     let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
     let signals = terminal::signals().map_err(RunError::Terminal)?;
     // Pending events of local processes. If the channel is full, its senders drop log lines.
@@ -192,12 +196,6 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     result
 }
 
-/// Creates the recording at `path`.
-fn record(path: PathBuf, clock: &Clock) -> Result<Recording, RunError> {
-    let recording = Recording::create(&path, terminal::terminal_size(), clock.now());
-    recording.map_err(|source| RunError::Record { path, source })
-}
-
 struct Loop {
     state: State,
     depth: Depth,
@@ -259,9 +257,6 @@ impl Loop {
             let now = Instant::now();
             let due: Vec<_> = self.runner.timers.extract_if(|_, at| *at <= now).collect();
             for (timer, _) in due {
-                if timer == Timer::Age {
-                    self.pacer.mark_dirty(Dirty::Age);
-                }
                 self.update(Event::TimerDue(timer))?;
             }
             // Limits the number of events before a frame. Further events are handled in the next
@@ -273,8 +268,8 @@ impl Loop {
                 let Some(next) = self.next(false).await else { break };
                 self.handle(next)?;
             }
-            self.pacer.mark_dirty(take(&mut self.state.dirty));
-            if !self.is_paging && self.pacer.is_due(Instant::now()) {
+            let due = self.pacer.next(self.state.dirty).filter(|_| !self.is_paging);
+            if due.is_some_and(|due| due <= Instant::now()) {
                 self.draw()?;
             }
         }
@@ -284,7 +279,8 @@ impl Loop {
     /// Waits for the next event. If several events are ready, returns the most urgent event. If
     /// `is_waiting` is false, returns `None` if no event is ready, and ignores timers and frames.
     async fn next(&mut self, is_waiting: bool) -> Option<Next> {
-        let frame = self.pacer.next().filter(|_| is_waiting && !self.is_paging);
+        let frame = self.pacer.next(self.state.dirty);
+        let frame = frame.filter(|_| is_waiting && !self.is_paging);
         let timer = self.runner.timers.values().min().copied().filter(|_| is_waiting);
         Some(tokio::select! {
             biased;
@@ -319,9 +315,9 @@ impl Loop {
             Next::Signal(Signal::Stop) if self.is_paging => {
                 terminal::stop_process().map_err(RunError::Terminal)?;
             }
-            Next::Signal(Signal::Terminate) => self.update(Event::Terminate)?,
+            Next::Signal(Signal::Terminate) => self.is_over = true,
             // During paging, the pager handles an interrupt.
-            Next::Signal(Signal::Interrupt) if !self.is_paging => self.update(Event::Terminate)?,
+            Next::Signal(Signal::Interrupt) if !self.is_paging => self.is_over = true,
             Next::Signal(Signal::Stop) if take(&mut self.has_stopped_job) => {}
             Next::Signal(Signal::Stop) => self.perform(vec![Effect::Suspend])?,
             Next::Signal(Signal::Continue) if !self.is_paging => {
@@ -405,7 +401,7 @@ impl Loop {
     /// Draws a frame. Most responses to polls are the same as before, so a frame for them shows the
     /// time of the last frame. Only if it changes something, a frame with the current time follows.
     fn draw(&mut self) -> Result<(), RunError> {
-        let is_poll = self.pacer.dirty == Dirty::Poll;
+        let is_poll = self.state.dirty == Dirty::Poll;
         self.state.now = if is_poll { self.drawn_at } else { self.clock.now() };
         self.drawn_at = self.state.now;
         let theme = Theme::new(self.state.theme_name(), self.depth);
@@ -425,12 +421,14 @@ impl Loop {
         let size = self.terminal.size();
         let recording = self.recording.as_mut().filter(|_| !has_secret && !output.is_empty());
         let recorded = recording.map_or(Ok(()), |recording| recording.add(size, &output));
-        self.state.dirty = Dirty::Clean;
-        let is_animated = self.state.is_animated() && !self.state.is_behind;
-        self.pacer.record_frame(Instant::now(), is_animated);
-        if is_poll && !output.is_empty() {
-            self.pacer.mark_dirty(Dirty::Data);
-        }
+        self.pacer.record_frame(Instant::now(), self.state.dirty);
+        self.state.dirty = if is_poll && !output.is_empty() {
+            Dirty::Data
+        } else if self.state.is_animated() && !self.state.is_behind {
+            Dirty::Animation
+        } else {
+            Dirty::Clean
+        };
         self.state.now = self.clock.now();
         if !is_poll {
             self.runner.perform(match self.state.redraw_after() {
@@ -442,7 +440,6 @@ impl Loop {
             self.recording = None;
             let failure = Failure::new("record the screen", error.to_string(), "");
             self.update(Event::Failed(failure))?;
-            self.pacer.mark_dirty(Dirty::Data);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Performs actions. Actions that work everywhere are performed here, all other actions by the current
 //! screen or overlay.
 
-use crate::app::{INTERRUPT_WITHIN, point};
+use crate::app::{INTERRUPT_WITHIN, edited, point};
 use crate::event::{Effect, Target, Timer};
 use crate::keymap::{Action, Layer};
 use crate::overlay;
@@ -13,6 +13,7 @@ use crate::screens::execute::state::FormField;
 use crate::screens::update::{load_nodes, send_copy, show};
 use crate::screens::{Screen, data, overview};
 use crate::state::State;
+use crate::state::field::Field;
 use crate::state::overlay::{CopyMenu, Overlay};
 use crate::widget::format;
 
@@ -35,7 +36,8 @@ fn perform_live(state: &mut State, action: Action) {
             }
         }
         Action::AddAlert | Action::MuteAlert => overlay::alerts::act(state, action),
-        Action::Undo => crate::app::undo(state),
+        Action::Undo if state.field().is_some_and(Field::undo) => edited(state),
+        Action::Undo => {}
         Action::Help
         | Action::Palette
         | Action::Themes
@@ -73,7 +75,10 @@ fn perform_live(state: &mut State, action: Action) {
         Action::Refresh => refresh(state),
         Action::OpenForm => open_form(state),
         Action::Copy => copy(state),
-        Action::CopyAs => copy_as(state),
+        Action::CopyAs => match CopyMenu::for_selection(state) {
+            menu if menu.forms.is_empty() => send_copy(state, None),
+            menu => state.open(Overlay::CopyAs(menu)),
+        },
         Action::ToggleMouse => {
             state.has_mouse = !state.has_mouse;
             state.effects.push(Effect::CaptureMouse(state.has_mouse));
@@ -332,10 +337,4 @@ fn copy(state: &mut State) {
         Screen::Overview => None,
     };
     send_copy(state, text);
-}
-
-/// Opens the list of formats in which the selection can be copied.
-fn copy_as(state: &mut State) {
-    let menu = CopyMenu::for_selection(state);
-    if menu.forms.is_empty() { send_copy(state, None) } else { state.open(Overlay::CopyAs(menu)) }
 }

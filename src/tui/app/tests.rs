@@ -25,7 +25,7 @@ fn local_stack_is_started_if_no_profile_is_chosen() {
 fn screen_connects_to_a_ready_local_stack_and_announces_it() {
     let mut screen = Harness::starting(160, 45);
     screen.take_effects();
-    let ready = Harness::ready(160, 45).state.stack.ready;
+    let ready = harness::ready();
     screen.take(Event::Local(LocalEvent::Ready(ready.clone())));
     let asked = screen.take_effects();
     assert_eq!(asked[0], Effect::Connect(ready.addresses));
@@ -43,7 +43,7 @@ fn local_stack_that_becomes_ready_does_not_replace_a_chosen_profile() {
     let mut screen = Harness::starting(160, 45);
     screen.state.profiles.current = Some("prod".to_owned());
     screen.take_effects();
-    let ready = Harness::ready(160, 45).state.stack.ready;
+    let ready = harness::ready();
     screen.take(Event::Local(LocalEvent::Ready(ready)));
     assert!(!screen.take_effects().iter().any(|it| matches!(it, Effect::Connect(_))));
 }
@@ -241,14 +241,6 @@ fn quitting_asks_for_confirmation_only_while_a_run_is_waiting() {
     assert_eq!(screen.effects_of("q"), [Effect::Quit]);
     let mut screen = Harness::ready(160, 45);
     assert_eq!(screen.effects_of("q"), [Effect::Quit]);
-}
-
-#[test]
-fn sigterm_exits_without_a_question() {
-    let mut screen = Harness::after("e ctrl-r");
-    screen.take_effects();
-    screen.take(Event::Terminate);
-    assert_eq!(screen.take_effects(), [Effect::Quit]);
 }
 
 #[test]

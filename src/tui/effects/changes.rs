@@ -262,10 +262,24 @@ async fn import(
             // The last cause ends in a hint if there is one.
             let text = format!("{error:#}");
             let (why, next) = reason_and_advice(&text);
-            Err(Failure::new(change.what(), why, next))
+            // Imported files and skipped rows.
+            let notes = reporter.notes.into_inner().join("; ");
+            let before = if notes.is_empty() { notes } else { format!("; before: {notes}") };
+            Err(Failure::new(change.what(), format!("{why}{before}"), next))
         }
     }
 }
+
+/// Flags of the command line in errors of an import, each with the advice that replaces it.
+const ADVICE: [(&str, &str); 4] = [
+    (
+        "--split-by",
+        "combine the parts of the time to one field, or use the command line: triptych datasets import --help",
+    ),
+    ("--time-column", "name the field with the timestamp in this form"),
+    ("--skip-bad", "correct the row, or choose that bad rows are skipped"),
+    ("--acquire", "acquire the tag of the dataset on the Data screen"),
+];
 
 /// Splits the text of an import's error into its reason and advice. Advice about flags of the command
 /// line is replaced by advice about the form.
@@ -280,17 +294,10 @@ fn reason_and_advice(text: &str) -> (&str, &str) {
         let reasons = [colon, semicolon].into_iter().flatten().map(|(reason, _)| reason);
         reasons.max_by_key(|reason| reason.len())
     });
-    let next = if text.contains("--split-by") {
-        "combine the parts of the time to one field, or use the command line: triptych datasets import --help"
-    } else if text.contains("--time-column") {
-        "name the field with the timestamp in this form"
-    } else if text.contains("--skip-bad") {
-        "correct the row, or choose that bad rows are skipped"
-    } else if text.contains("--acquire") {
-        "acquire the tag of the dataset on the Data screen"
-    } else {
-        "correct the file, or describe it to the command line: triptych datasets import --help"
-    };
+    let next = ADVICE.iter().find(|(flag, _)| text.contains(flag)).map_or(
+        "correct the file, or describe it to the command line: triptych datasets import --help",
+        |(_, next)| next,
+    );
     (before_advice.unwrap_or(why), next)
 }
 

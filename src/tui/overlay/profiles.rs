@@ -78,7 +78,7 @@ fn take_local(state: &mut State) {
     state.profiles.key_place = None;
     match state.stack.phase {
         stack::Phase::Ready => {
-            let addresses = state.stack.ready.addresses.clone();
+            let addresses = state.stack.addresses.clone();
             state.notify("using this machine", String::new());
             connect(state, &addresses);
         }

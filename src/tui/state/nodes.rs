@@ -123,8 +123,6 @@ pub(crate) struct HeadNodes {
     tracks: BTreeMap<String, Track>,
     /// True if the head does not respond, so its last list is outdated.
     is_away: bool,
-    /// True if the event stream of the head is open.
-    pub(crate) is_live: bool,
 }
 
 /// Records on a node over several lists of a head.
@@ -321,12 +319,12 @@ impl Nodes {
     pub(crate) fn all(&self, stack: &Stack) -> Vec<Node> {
         let mut nodes = union::nodes(&self.heads, stack);
         if self.heads.iter().all(|head| head.listed.value().is_none()) {
-            nodes.extend(stack.ready.nodes.iter().map(|node| Node {
+            nodes.extend(stack.nodes().map(|(node, status)| Node {
                 role: Some(node.role.clone()),
                 origin: Origin::Local,
                 subgroups: Some(node.subgroup.clone().into_iter().collect()),
                 process: Some((node.name.clone(), node.pid)),
-                exited: stack.status(&node.name).exited,
+                exited: status.exited,
                 peer_id: node.peer_id.clone(),
                 ..Node::default()
             }));

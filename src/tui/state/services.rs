@@ -258,23 +258,26 @@ impl Services {
             link.heard_at = Some(now);
         }
         link.has_stream |= health == Health::Live;
-        // A limit remains in force until it ends, even if the stream or an earlier request
-        // succeeds. A stream that is already open does not end a refusal, since the service checks
-        // the key of a stream less often.
-        let is_held = match &link.health {
-            Health::Limited { until } => now < *until && health.is_up(),
-            Health::Refused { .. } => health == Health::Live,
-            _ => false,
+        let health = match (&link.health, health) {
+            // A limit remains in force until it ends, even if the stream or an earlier request
+            // succeeds.
+            (Health::Limited { until }, new) if now < *until && new.is_up() => return false,
+            // A stream that is already open does not end a refusal, since the service checks the key
+            // of a stream less often.
+            (Health::Refused { .. }, Health::Live) => return false,
+            (_, Health::Idle { latency }) => {
+                latency.map(|latency| link.latency.add(latency.as_secs_f64() * 1e3));
+                link.up()
+            }
+            (_, new) => new,
         };
-        if is_held {
-            return false;
-        }
-        if let Health::Idle { latency: Some(latency) } = health {
-            link.latency.add(latency.as_secs_f64() * 1e3);
-        }
-        let health = if matches!(health, Health::Idle { .. }) { link.up() } else { health };
         let before = std::mem::replace(&mut link.health, health);
         std::mem::discriminant(&before) != std::mem::discriminant(&link.health)
+    }
+
+    /// Returns true if a stream of `service` is open.
+    pub(crate) fn has_stream(&self, service: Service) -> bool {
+        self.links.get(&service).is_some_and(|link| link.has_stream)
     }
 
     /// Records that the stream of `service` was closed.

@@ -1,17 +1,13 @@
 //! The local stack: its phase and its processes.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use model::timestamp::Timestamp;
 
-use crate::local::{LocalEvent, LocalNode, LocalReady, Usage};
+use crate::local::{Addresses, LocalEvent, LocalNode, Usage};
 use crate::state::resource::Failure;
 use crate::state::services::host_of;
 use crate::widget::format;
-
-/// Maximum number of processes with a stored status. A stack has a few processes.
-const EXITED_MAX: usize = 256;
 
 /// The phase of the local stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,10 +30,10 @@ pub(crate) struct Stack {
     pub(crate) phase: Phase,
     /// Descriptions of the parts that were started so far, in order.
     pub(crate) steps: Vec<String>,
-    /// Addresses and processes of the stack. Empty until it is ready.
-    pub(crate) ready: LocalReady,
-    /// Status of each process, by name.
-    statuses: BTreeMap<String, Status>,
+    /// Addresses of the stack. Empty until it is ready.
+    pub(crate) addresses: Addresses,
+    /// The processes: first the nodes, then the services.
+    processes: Vec<Process>,
 }
 
 /// Exit of a process.
@@ -94,32 +90,23 @@ impl Stack {
             LocalEvent::Attached(_) => self.phase = Phase::Attached,
             LocalEvent::Ready(ready) => {
                 self.phase = Phase::Ready;
-                // Nodes that were added during the start remain.
-                let added = std::mem::take(&mut self.ready.nodes);
-                self.ready = ready.clone();
-                let is_new = |node: &LocalNode| ready.nodes.iter().all(|it| it.name != node.name);
-                self.ready.nodes.extend(added.into_iter().filter(is_new));
-                for process in self.processes() {
-                    self.status_mut(&process.name).since.get_or_insert(now);
+                self.addresses = ready.addresses.clone();
+                // Nodes that were added during the start remain, after those of the stack.
+                let added = std::mem::take(&mut self.processes);
+                ready.nodes.iter().for_each(|node| self.add(&node.name, node.pid, Some(node), now));
+                for it in added.into_iter().filter(|it| it.node.is_some()) {
+                    if self.status_mut(&it.name).is_none() {
+                        self.processes.push(it);
+                    }
                 }
+                ready.services.iter().for_each(|(name, pid)| self.add(name, *pid, None, now));
             }
             LocalEvent::Node(node) | LocalEvent::Found(node) => {
-                *self.status_mut(&node.name) = Status { since: Some(now), ..Status::default() };
-                match self.ready.nodes.iter_mut().find(|it| it.name == node.name) {
-                    Some(place) => place.clone_from(node),
-                    None => self.ready.nodes.push(node.clone()),
-                }
+                self.add(&node.name, node.pid, Some(node), now);
             }
-            LocalEvent::Service { name, pid } => {
-                *self.status_mut(name) = Status { since: Some(now), ..Status::default() };
-                match self.ready.services.iter_mut().find(|(service, _)| service == name) {
-                    Some(place) => place.1 = *pid,
-                    None => self.ready.services.push((name.clone(), *pid)),
-                }
-            }
+            LocalEvent::Service { name, pid } => self.add(name, *pid, None, now),
             LocalEvent::Exited { process, code } | LocalEvent::Restarting { process, code, .. } => {
-                if self.statuses.len() < EXITED_MAX || self.statuses.contains_key(process) {
-                    let status = self.status_mut(process);
+                if let Some(status) = self.status_mut(process) {
                     status.usage = None;
                     status.is_restarting = matches!(event, LocalEvent::Restarting { .. });
                     status.exited = Some(Exit { code: *code });
@@ -129,67 +116,70 @@ impl Stack {
         }
     }
 
+    /// Adds a process that was started at `now`, or replaces the process with the same name.
+    fn add(&mut self, name: &str, pid: u32, node: Option<&LocalNode>, now: Timestamp) {
+        let status = Status { since: Some(now), ..Status::default() };
+        let process = Process { name: name.to_owned(), pid, node: node.cloned(), status };
+        match self.processes.iter_mut().find(|it| it.name == name) {
+            Some(place) => *place = process,
+            None => self.processes.push(process),
+        }
+        self.processes.sort_by_key(|it| it.node.is_none());
+    }
+
     /// Records the current resource usage of the processes.
-    pub(crate) fn measured(&mut self, usage: Vec<(String, Usage)>) {
-        self.statuses.values_mut().for_each(|status| status.usage = None);
-        for (name, usage) in usage {
-            self.status_mut(&name).usage = Some(usage);
+    pub(crate) fn measured(&mut self, usage: &[(String, Usage)]) {
+        for it in &mut self.processes {
+            let measured = usage.iter().find(|(name, _)| *name == it.name);
+            it.status.usage = measured.map(|(_, usage)| *usage);
         }
     }
 
     /// Removes a process that has exited from the list.
     pub(crate) fn forget(&mut self, name: &str) {
-        self.ready.nodes.retain(|node| node.name != name);
-        self.ready.services.retain(|(service, _)| service != name);
-        self.statuses.remove(name);
+        self.processes.retain(|it| it.name != name);
     }
 
-    /// Returns the status of the process `name`.
-    pub(crate) fn status(&self, name: &str) -> Status {
-        self.statuses.get(name).copied().unwrap_or_default()
-    }
-
-    pub(crate) fn status_mut(&mut self, name: &str) -> &mut Status {
-        self.statuses.entry(name.to_owned()).or_default()
+    /// Returns the status of the process `name`, or `None` if there is no such process.
+    pub(crate) fn status_mut(&mut self, name: &str) -> Option<&mut Status> {
+        let process = self.processes.iter_mut().find(|it| it.name == name)?;
+        Some(&mut process.status)
     }
 
     /// Returns the processes: first the nodes, then the services.
-    pub(crate) fn processes(&self) -> Vec<Process> {
-        let of = |name: &str, pid: u32, node: Option<&LocalNode>| Process {
-            name: name.to_owned(),
-            pid,
-            node: node.cloned(),
-            status: self.status(name),
-        };
-        let nodes = self.ready.nodes.iter().map(|node| of(&node.name, node.pid, Some(node)));
-        let services = self.ready.services.iter().map(|(name, pid)| of(name, *pid, None));
-        nodes.chain(services).collect()
+    pub(crate) fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// Returns the nodes.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&LocalNode, Status)> {
+        self.processes.iter().filter_map(|it| Some((it.node.as_ref()?, it.status)))
     }
 
     /// Returns the number of running nodes that the user has added and that stop when the screen
     /// closes.
     pub(crate) fn n_leaving(&self) -> usize {
-        let is_leaving = |node: &&LocalNode| {
-            node.is_added && !node.is_detached && self.status(&node.name).exited.is_none()
+        let is_leaving = |(node, status): &(&LocalNode, Status)| {
+            node.is_added && !node.is_detached && status.exited.is_none()
         };
-        self.ready.nodes.iter().filter(is_leaving).count()
+        self.nodes().filter(is_leaving).count()
     }
 
     /// Returns true if there are local processes.
-    pub(crate) fn has_processes(&self) -> bool {
-        !(self.ready.nodes.is_empty() && self.ready.services.is_empty())
+    pub(crate) const fn has_processes(&self) -> bool {
+        !self.processes.is_empty()
     }
 
-    /// Returns the local process of the node `peer_id`.
-    pub(crate) fn node(&self, peer_id: &str) -> Option<&LocalNode> {
-        self.ready.nodes.iter().find(|node| node.peer_id == peer_id)
+    /// Returns the node `peer_id` and the status of its process, if it is local.
+    pub(crate) fn node(&self, peer_id: &str) -> Option<(&LocalNode, Status)> {
+        self.nodes().find(|(node, _)| node.peer_id == peer_id)
     }
 
     /// Returns the name that is displayed for a node: the name of its process, or its shortened
     /// peer id if it is not local.
     pub(crate) fn node_name<'a>(&'a self, peer_id: &'a str) -> Cow<'a, str> {
         match self.node(peer_id) {
-            Some(node) => Cow::Borrowed(&node.name),
+            Some((node, _)) => Cow::Borrowed(&node.name),
             None => format::short_peer(peer_id),
         }
     }
@@ -212,14 +202,14 @@ impl Stack {
             };
             return Some(attached.map(|text| text + " · ").unwrap_or_default() + &own);
         }
-        let addresses = &self.ready.addresses;
+        let addresses = &self.addresses;
         let mut parts = Vec::new();
         if let Some(head) = addresses.heads.first() {
             let host = host_of(head).split('/').next().unwrap_or_default();
             let port = host.rsplit_once(':').map(|(_, port)| format!(":{port}"));
             parts.push(format!("head {}", port.as_deref().unwrap_or(host)));
         }
-        let n_workers = self.ready.nodes.iter().filter(|node| node.role == "worker").count();
+        let n_workers = self.nodes().filter(|(node, _)| node.role == "worker").count();
         if n_workers > 0 {
             parts.push(format::counted(n_workers, "worker"));
         }
@@ -232,7 +222,7 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::Addresses;
+    use crate::local::LocalReady;
 
     #[test]
     fn summary_of_the_stack_shows_the_port_of_the_head_and_the_number_of_workers() {
@@ -282,15 +272,15 @@ mod tests {
         let mut stack = Stack::default();
         stack.on(&LocalEvent::Node(node(7)), at(1));
         let usage = Usage { memory_bytes: 9, ..Usage::default() };
-        stack.measured(vec![("worker-4".to_owned(), usage)]);
-        stack.status_mut("worker-4").is_stopping = true;
+        stack.measured(&[("worker-4".to_owned(), usage)]);
+        stack.status_mut("worker-4").unwrap().is_stopping = true;
         let exited = LocalEvent::Exited { process: "worker-4".to_owned(), code: Some(0) };
         stack.on(&exited, at(2));
-        let [process] = stack.processes().try_into().unwrap();
+        let [process] = stack.processes() else { panic!("a process") };
         let want = (Some(Exit { code: Some(0) }), None, true);
         assert_eq!((process.status.exited, process.status.usage, process.status.is_stopping), want);
         stack.on(&LocalEvent::Node(node(8)), at(3));
-        let [process] = stack.processes().try_into().unwrap();
+        let [process] = stack.processes() else { panic!("a process") };
         let want = (None, 8, Some(at(3)));
         assert_eq!((process.status.exited, process.pid, process.status.since), want);
         stack.on(&exited, at(4));

@@ -48,7 +48,7 @@ fn choosing_a_profile_connects_to_its_services() {
     assert_eq!(screen.take_effects().first(), Some(&Effect::Connect(far())));
     assert_eq!(screen.state.profiles.current.as_deref(), Some("far"));
     screen.press("P up enter");
-    let local = screen.state.stack.ready.addresses.clone();
+    let local = screen.state.stack.addresses.clone();
     assert_eq!(screen.take_effects().first(), Some(&Effect::Connect(local)));
 }
 

@@ -355,8 +355,9 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
         }
     };
     let process = match (&node.process, node.exited) {
-        (Some((name, pid)), None) => {
-            let status = frame.state.stack.status(name);
+        (Some((_, pid)), None) => {
+            let local = frame.state.stack.node(&node.peer_id);
+            let status = local.map(|(_, status)| status).unwrap_or_default();
             let mut parts = vec![format!("pid {pid}")];
             if let Some(since) = status.since {
                 parts.push(format!("up {}", format::coarse(frame.state.now.since(since))));

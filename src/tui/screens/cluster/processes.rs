@@ -51,7 +51,9 @@ pub(crate) fn act(state: &mut State, action: Action) {
 
 /// Stops the process `name`.
 pub(crate) fn stop(state: &mut State, name: String) {
-    state.stack.status_mut(&name).is_stopping = true;
+    if let Some(status) = state.stack.status_mut(&name) {
+        status.is_stopping = true;
+    }
     state.effects.push(Effect::StopProcess(name));
 }
 
@@ -70,8 +72,8 @@ pub(crate) fn restart(state: &mut State) {
         state.notify_refused("no local process is selected", detail);
         return;
     };
-    if process.status.exited.is_none() {
-        state.stack.status_mut(&process.name).is_stopping = true;
+    if let Some(status) = state.stack.status_mut(&process.name) {
+        status.is_stopping |= status.exited.is_none();
     }
     state.logs.log(Level::Info, state.now, format!("restarting {}", process.name));
     state.effects.push(Effect::RestartProcess(process.name));
@@ -111,7 +113,8 @@ pub(crate) fn ended(
         Some(wait) => format!("it restarts in {:.1} s; see its log ({log})", wait.as_secs_f64()),
         None => format!("see its log ({log}); restart it with {again}"),
     };
-    if restart_in.is_none() && std::mem::take(&mut state.stack.status_mut(name).is_stopping) {
+    let status = state.stack.status_mut(name).filter(|_| restart_in.is_none());
+    if status.is_some_and(|status| std::mem::take(&mut status.is_stopping)) {
         state.report(PROCESS_SCREENS, Level::Info, format!("{name} stopped"), how);
     } else {
         let why = format!("it exited {how}");
@@ -123,8 +126,8 @@ pub(crate) fn ended(
 /// Draws the question that precedes stopping the process `name`.
 pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, name: &str) {
     let Frame { state, theme, .. } = frame;
-    let process = state.stack.processes().into_iter().find(|process| process.name == name);
-    let (what, note) = match &process {
+    let process = state.stack.processes().iter().find(|process| process.name == name);
+    let (what, note) = match process {
         None => ("It has already stopped.".to_owned(), ""),
         Some(process) => {
             let is_head = process.node.as_ref().is_some_and(|node| node.role == "head");

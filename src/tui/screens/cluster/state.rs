@@ -142,7 +142,7 @@ impl State {
 
     /// Returns the local processes in the order of their table.
     pub(crate) fn processes(&self, stack: &Stack) -> Vec<Process> {
-        let mut processes = stack.processes();
+        let mut processes = stack.processes().to_vec();
         let cpu = |it: &Process| {
             it.status.usage.and_then(|usage| usage.cpu_percent).unwrap_or(f64::NEG_INFINITY)
         };

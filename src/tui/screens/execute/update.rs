@@ -18,7 +18,7 @@ use crate::state::resource::{Failure, Outcome};
 use crate::state::results::{self, Position, RunView};
 use crate::state::runs::{Input, Phase, RunHead, RunId, Verdict, workers_text};
 use crate::state::services::{HeadId, Service};
-use crate::state::{Dirty, State, stack};
+use crate::state::{State, stack};
 use crate::widget::format::{counted, elapsed};
 
 /// Maximum number of pending runs. It bounds the runs that a held key starts.
@@ -39,27 +39,11 @@ pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failu
     }
 }
 
-/// Returns how soon a frame must follow an event of a head's stream.
-pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
-    match news {
-        // An event is only visible if it concerns a run in progress.
-        StreamEvent::Item(_) if state.runs.n_waiting() > 0 => match state.screen {
-            Screen::Cluster | Screen::Execute => Dirty::Data,
-            _ => Dirty::Clean,
-        },
-        StreamEvent::Connected | StreamEvent::Lost { .. } => Dirty::Data,
-        _ => Dirty::Clean,
-    }
-}
-
 /// Handles an event of the stream of a head's cluster.
 pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
-    let was_live = state.nodes.head(head).is_some_and(|nodes| nodes.is_live);
-    let is_live = match news {
-        StreamEvent::Connected => {
-            note_stream(state, Service::Head(head), None);
-            true
-        }
+    let service = Service::Head(head);
+    match news {
+        StreamEvent::Connected => note_stream(state, service, None),
         StreamEvent::Item(event) => {
             state.runs.happened(&event, state.now);
             let kind = event.kind;
@@ -69,21 +53,15 @@ pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
             ) {
                 load_nodes_of(state, head);
             }
-            was_live
         }
         StreamEvent::Lost { why, .. } => {
-            if was_live {
+            if state.services.has_stream(service) {
                 let Failure { what, why, .. } = state.services.named(head, why.clone());
                 state.logs.log(Level::Warn, state.now, format!("failed to {what}: {why}"));
             }
-            note_stream(state, Service::Head(head), Some(&why));
-            false
+            note_stream(state, service, Some(&why));
         }
-        StreamEvent::NotServed => false,
-        StreamEvent::Reset | StreamEvent::Heartbeat => was_live,
-    };
-    if let Some(nodes) = state.nodes.head_mut(head) {
-        nodes.is_live = is_live;
+        StreamEvent::NotServed | StreamEvent::Reset | StreamEvent::Heartbeat => {}
     }
 }
 
@@ -103,8 +81,8 @@ pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
         return;
     }
     let request = log.fields.pairs().find(|(name, _)| *name == "request");
-    let node = state.stack.ready.nodes.iter().find(|node| node.name == log.process);
-    if let (Some((_, request_id)), Some(node)) = (request, node) {
+    let node = state.stack.nodes().find(|(node, _)| node.name == log.process);
+    if let (Some((_, request_id)), Some((node, _))) = (request, node) {
         state.runs.fetching(request_id, &node.peer_id, state.now);
     }
 }

@@ -17,6 +17,7 @@ use crate::state::layout::Divider;
 use crate::state::navigation::Steps as _;
 use crate::state::runs::live::{Part, Stage};
 use crate::state::runs::{Phase, Run, workers_text};
+use crate::state::services::Service;
 use crate::theme::Theme;
 use crate::view::{
     Cell, Column, Frame, Hits, Side, Table, Tier, centered, draw_empty, results, spinner,
@@ -271,7 +272,7 @@ pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, ru
     let parts = &run.live.parts;
     let x = paint::text(buf, area, (0, 0), "Per peer", theme.text.bold()) + 2;
     let mut note = run.live.tally().unwrap_or_else(|| format!("{} ready", parts.len()));
-    let is_live = state.nodes.head(run.head.id).is_some_and(|head| head.is_live);
+    let is_live = state.services.has_stream(Service::Head(run.head.id));
     if run.is_waiting() && !is_live {
         note.push_str(" · no events from the head: may be outdated");
     }
@@ -300,7 +301,7 @@ fn peer_cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
     let (glyph, word, style) = stage_words(part, frame);
     let place = match state.stack.node(&part.peer_id) {
-        Some(node) => (node.name.clone(), theme.info),
+        Some((node, _)) => (node.name.clone(), theme.info),
         None => ("remote".to_owned(), theme.muted),
     };
     let took = match (part.took, &part.stage) {

@@ -10,7 +10,6 @@ use model::timestamp::Timestamp;
 use wire::functions::NodeBody;
 
 use super::{HeadNodes, Node, Origin, Report, Stack, last_seen};
-use crate::local::LocalNode;
 use crate::state::services::HeadId;
 
 /// Entry of a peer in the list of a head.
@@ -44,8 +43,8 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
     // Local nodes are listed in the order of their start, since they connect to the head in an
     // arbitrary order.
     let place = |node: &Node| {
-        let is_it = |local: &LocalNode| local.peer_id == node.peer_id;
-        stack.ready.nodes.iter().position(is_it).unwrap_or(usize::MAX)
+        let mut locals = stack.nodes();
+        locals.position(|(local, _)| local.peer_id == node.peer_id).unwrap_or(usize::MAX)
     };
     if heads.len() < 2 {
         let mut nodes: Vec<Node> = lists.flatten().map(|it| node(&[it], stack)).collect();
@@ -132,8 +131,8 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
         n_running: current().map(|body| body.running).sum(),
         n_functions: current().map(|body| body.functions.len()).max().unwrap_or_default(),
         n_ready: current().map(|body| body.ready.len()).max().unwrap_or_default(),
-        process: process.map(|node| (node.name.clone(), node.pid)),
-        exited: process.and_then(|node| stack.status(&node.name).exited),
+        process: process.map(|(node, _)| (node.name.clone(), node.pid)),
+        exited: process.and_then(|(_, status)| status.exited),
     }
 }
 

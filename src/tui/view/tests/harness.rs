@@ -319,7 +319,8 @@ pub(crate) const PEERS: [&str; 4] = [
     "12D3KooWQx4cVb7sW2mK8h6Xr5nJp3gT1fD9aZcEyRuLwe2LrBnf",
 ];
 
-fn ready() -> LocalReady {
+/// Returns a local stack with a head and three workers.
+pub(crate) fn ready() -> LocalReady {
     let nodes = PEERS.iter().enumerate().map(|(idx, peer)| LocalNode {
         name: if idx == 0 { "head".to_owned() } else { format!("worker-{idx}") },
         peer_id: (*peer).to_owned(),

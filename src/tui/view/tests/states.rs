@@ -4,7 +4,7 @@ use ratatui::style::Style;
 
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent};
-use crate::harness::entries;
+use crate::harness::{self, entries};
 use crate::keymap::Keymap;
 
 fn refused(what: &str) -> Failure {
@@ -23,7 +23,7 @@ fn fail(screen: &mut Harness) {
 /// Returns a screen that knows the addresses of services, none of which has responded yet.
 fn asked(width: u16, height: u16) -> Harness {
     let mut screen = Harness::starting(width, height);
-    let ready = Harness::ready(width, height).state.stack.ready;
+    let ready = harness::ready();
     let ready = crate::local::LocalReady { nodes: Vec::new(), services: Vec::new(), ..ready };
     screen.take(Event::Local(LocalEvent::Ready(ready)));
     screen.state.notices.clear();

@@ -78,7 +78,7 @@ fn stopping_a_process_asks_for_confirmation() {
     assert!(!shown.contains("failed to"), "{shown}");
     screen.press("D");
     let names: Vec<String> =
-        screen.state.stack.processes().into_iter().map(|process| process.name).collect();
+        screen.state.stack.processes().iter().map(|process| process.name.clone()).collect();
     assert!(
         !names.contains(&"worker-1".to_owned()),
         "the stopped process is still listed: {names:?}"
@@ -135,7 +135,7 @@ fn restarting_process_is_marked_until_it_runs() {
 #[test]
 fn remote_node_cannot_be_stopped() {
     let mut screen = Harness::ready(160, 45);
-    screen.state.stack.ready.nodes.clear();
+    screen.state.stack = Default::default();
     screen.press("down D");
     assert!(screen.state.overlays.is_empty());
     screen.shows(&["no local process is selected"]);
