@@ -12,7 +12,7 @@ use ::tui::keymap::{Keymap, defaults_text};
 use ::tui::profiles::{KeyPlace, NO_PROFILE, Opened, Profile as Named, ProfileStore, Profiles};
 use ::tui::state::session;
 use ::tui::theme::custom::{self, CustomTheme};
-use ::tui::theme::depth::{Depth, Hints};
+use ::tui::theme::depth::Depth;
 use ::tui::theme::{self};
 use ::tui::time_zone::TimeZone;
 use ::tui::widget::symbols::Symbols;
@@ -187,7 +187,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
             .or(settings.options.symbols)
             .unwrap_or_else(|| Symbols::of_terminal(&term)),
         asks_background: !command.no_probe && settings.options.has_probe.unwrap_or(true),
-        depth: depth(),
+        depth: Depth::detect(|name| env::var(name).unwrap_or_default()),
         has_mouse: !command.no_mouse
             && settings
                 .options
@@ -251,18 +251,6 @@ fn config_file(name: &str) -> Option<PathBuf> {
 fn state_path(name: &str) -> Option<PathBuf> {
     let folders = project_dirs().ok()?;
     Some(folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).join(name))
-}
-
-/// Returns the color depth of the terminal, which is detected from environment variables.
-fn depth() -> Depth {
-    let value = |name| env::var(name).unwrap_or_default();
-    Depth::detect(Hints {
-        no_color: &value("NO_COLOR"),
-        colorterm: &value("COLORTERM"),
-        term: &value("TERM"),
-        term_program: &value("TERM_PROGRAM"),
-        term_program_version: &value("TERM_PROGRAM_VERSION"),
-    })
 }
 
 /// Opens profiles for the screen: looks up their addresses and API keys.

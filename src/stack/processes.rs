@@ -490,7 +490,6 @@ mod tests {
     use task::causes::chain;
 
     use super::*;
-    use crate::local::LocalFunction;
 
     struct NoFiles;
 
@@ -504,8 +503,8 @@ mod tests {
             Ok("12D3KooWa".parse()?)
         }
 
-        async fn add_functions(&self, _folder: PathBuf) -> anyhow::Result<Vec<LocalFunction>> {
-            Ok(Vec::new())
+        async fn add_functions(&self, _folder: PathBuf) -> anyhow::Result<()> {
+            Ok(())
         }
 
         async fn pack(&self, _path: &Path) -> anyhow::Result<Packed> {

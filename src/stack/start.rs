@@ -25,7 +25,7 @@ use tokio::time::{Instant, interval_at};
 use tracing::Level;
 
 use crate::data_dir::DataDir;
-use crate::local::{Addresses, LocalFunction, LocalNode, LocalReady, NodeOptions, Packed};
+use crate::local::{Addresses, LocalNode, LocalReady, NodeOptions, Packed};
 use crate::members::Members;
 use crate::process::{Command, Line, Running};
 use crate::running;
@@ -108,12 +108,11 @@ pub trait ServiceFiles: Send + Sync {
     /// If the file cannot be read or written.
     fn load_identity(&self, key: &Path) -> anyhow::Result<PeerId>;
 
-    /// Installs the demo functions in `folder`, the head's directory of functions. Returns all demo
-    /// functions.
+    /// Installs the demo functions in `folder`, the head's directory of functions.
     ///
     /// # Errors
     /// If `folder` is not writable.
-    async fn add_functions(&self, folder: PathBuf) -> anyhow::Result<Vec<LocalFunction>>;
+    async fn add_functions(&self, folder: PathBuf) -> anyhow::Result<()>;
 
     /// Packs the module or directory at `path` as a function.
     ///
@@ -224,7 +223,7 @@ impl Starter<'_> {
         progress(Progress::Starting("head and dataset service"));
         awaited.set(format!("the accounts in {}", data_dir.folder().display()));
         let api_key = self.files.renew_key(data_dir).await?;
-        let functions = self.prepare_nodes().await?;
+        self.prepare_nodes().await?;
         let members = Members::new(data_dir.folder());
         let datasets = self.start_datasets()?;
         let head = self.start_node(NODES[0], &members, None)?;
@@ -260,13 +259,13 @@ impl Starter<'_> {
         or_first_exit(&processes, wait_for_services(&addresses, awaited)).await?;
         let services = processes.iter().skip(NODES.len());
         let services = services.map(|process| (process.process.to_string(), process.pid));
-        let ready = LocalReady { addresses, nodes, services: services.collect(), functions };
+        let ready = LocalReady { addresses, nodes, services: services.collect() };
         Ok(StartedStack { ready, processes })
     }
 
     /// Creates missing private keys of the nodes, makes the nodes members of the stack, and
-    /// installs functions at the head. Returns the functions.
-    async fn prepare_nodes(&self) -> anyhow::Result<Vec<LocalFunction>> {
+    /// installs functions at the head.
+    async fn prepare_nodes(&self) -> anyhow::Result<()> {
         let data_dir = &self.options.data_dir;
         let members = Members::new(data_dir.folder());
         for node in NODES {

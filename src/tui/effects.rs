@@ -82,6 +82,7 @@ pub(crate) struct Runner {
     call_inbox: mpsc::Receiver<Event>,
     local: Arc<dyn LocalStack>,
     local_events: mpsc::Sender<LocalEvent>,
+    local_inbox: mpsc::Receiver<LocalEvent>,
     profiles: Option<Arc<dyn ProfileStore>>,
     files: UserFiles,
     /// Calls to the services in use.
@@ -104,13 +105,14 @@ pub(crate) struct Runner {
 
 impl Runner {
     pub(crate) fn new(
-        local_events: mpsc::Sender<LocalEvent>,
         local: Arc<dyn LocalStack>,
         profiles: Option<Arc<dyn ProfileStore>>,
         files: UserFiles,
     ) -> Self {
         let (events, inbox) = mpsc::channel(EVENTS_CAPACITY);
         let (call_events, call_inbox) = mpsc::channel(EVENTS_CAPACITY);
+        // If this channel is full, its senders drop log lines.
+        let (local_events, local_inbox) = mpsc::channel(1_024);
         Self {
             events,
             inbox,
@@ -118,6 +120,7 @@ impl Runner {
             call_inbox,
             local,
             local_events,
+            local_inbox,
             profiles,
             files,
             calls: Group::default(),
@@ -131,11 +134,12 @@ impl Runner {
         }
     }
 
-    /// Waits for the next event of a task. Cancel-safe.
+    /// Waits for the next event of a task or of a local process. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Event {
         tokio::select! {
             Some(event) = self.inbox.recv() => event,
             Some(event) = self.call_inbox.recv() => event,
+            Some(event) = self.local_inbox.recv() => Event::Local(event),
             // `self` has a sender of each channel.
             else => pending().await,
         }
@@ -187,10 +191,12 @@ impl Runner {
         None
     }
 
-    /// Cancels all calls and tasks, and waits for their end.
-    pub(crate) async fn shutdown(self) {
+    /// Cancels all calls and tasks, stops the local processes, and waits for their end.
+    pub(crate) async fn shutdown(mut self) {
+        // If the channel is closed, a process that reports its exit does not wait.
+        self.local_inbox.close();
         self.tasks.stop();
-        self.calls.shutdown().await;
+        tokio::join!(self.calls.shutdown(), self.local.stop());
         self.tasks.shutdown().await;
     }
 

@@ -11,14 +11,13 @@ use crossterm::event::{Event as TermEvent, EventStream, KeyEventKind};
 use futures::stream::{BoxStream, StreamExt as _};
 use model::timestamp::Timestamp;
 use task::clock::Clock;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::app::{self, Start};
 use crate::effects::{Runner, UserFiles, write_private};
 use crate::event::{Effect, Event, Timer};
 use crate::keymap::{Chord, Keymap};
-use crate::local::{LocalEvent, LocalStack};
+use crate::local::LocalStack;
 use crate::pacer::Pacer;
 use crate::profiles::{ProfileStore, Profiles};
 use crate::recording::Recording;
@@ -126,7 +125,6 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let TuiOptions { start, local, theme, depth, has_mouse, is_far, clock, .. } = options;
     terminal::watch_panics(options.reports);
     options.time_zone.use_for_times();
-    let local: Arc<dyn LocalStack> = Arc::from(local);
     let keeper: Option<Arc<dyn ProfileStore>> = options.keeper.map(Arc::from);
     let record = |path: PathBuf| {
         let recording = Recording::create(&path, terminal::terminal_size(), clock.now());
@@ -135,8 +133,6 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let recording = options.record.map(record).transpose()?;
     let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
     let signals = terminal::signals().map_err(RunError::Terminal)?;
-    // Pending events of local processes. If the channel is full, its senders drop log lines.
-    let (local_events, local_inbox) = mpsc::channel(1_024);
     let mut state = State {
         now: clock.now(),
         size: terminal.size(),
@@ -158,7 +154,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         pacer: Pacer::new(is_far),
         drawn_at: Timestamp::default(),
         hits: Hits::default(),
-        runner: Runner::new(local_events, Arc::clone(&local), keeper, options.files),
+        runner: Runner::new(Arc::from(local), keeper, options.files),
         terminal,
         recording,
         is_recording_behind: false,
@@ -171,11 +167,10 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         mouse: Mouse::default(),
         has_stopped_job: false,
         is_over: false,
-        local_inbox,
     };
     let asks_background = options.asks_background && depth != Depth::None;
     let result = screen.run(start, asks_background).await;
-    let Loop { terminal, runner, mut local_inbox, state, .. } = screen;
+    let Loop { terminal, runner, state, .. } = screen;
     // The terminal is restored before anything that takes time, so that the shell's prompt appears
     // immediately.
     drop(terminal);
@@ -186,11 +181,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         tracing::warn!("{failure}");
         drop(writeln!(std::io::stderr(), "triptych: {failure}"));
     }
-    // Events are not received any more. If the channel is closed, a process that reports its exit does
-    // not wait.
-    local_inbox.close();
-    let stopping = async { tokio::join!(runner.shutdown(), local.stop()) };
-    if timeout(STOP_WITHIN, stopping).await.is_err() {
+    if timeout(STOP_WITHIN, runner.shutdown()).await.is_err() {
         tracing::warn!("local processes or alerts did not end within {STOP_WITHIN:?}");
     }
     result
@@ -223,7 +214,6 @@ struct Loop {
     has_stopped_job: bool,
     /// True once the loop must end.
     is_over: bool,
-    local_inbox: mpsc::Receiver<LocalEvent>,
 }
 
 /// Reason why the loop woke up.
@@ -287,7 +277,6 @@ impl Loop {
             Some(signal) = self.signals.next() => Next::Signal(signal),
             event = self.keys.next(), if !self.is_paging => Next::Term(event),
             event = self.runner.next() => Next::Event(event.into()),
-            Some(event) = self.local_inbox.recv() => Next::Event(Event::Local(event).into()),
             () = ready(()), if !is_waiting => return None,
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Next::Due,
             () = sleep_until(frame.unwrap_or_else(Instant::now)), if frame.is_some() => Next::Due,

@@ -61,8 +61,11 @@ pub(crate) struct Past {
 pub(crate) struct Frames {
     /// Segments, oldest first.
     segments: VecDeque<Segment>,
-    /// Content before the last frame of the last segment.
+    /// Content of the last frame of the last segment.
     before: Buffer,
+    /// The frame in view, and the time at which the first frame of its second was drawn. It is stored
+    /// when a later one replaces it.
+    last: Option<(Timestamp, Buffer)>,
     /// Indices of the cells of the last segment.
     indices: HashMap<Cell, u32>,
     past: Option<Past>,
@@ -102,43 +105,29 @@ impl Frames {
         if self.past.is_some() {
             return;
         }
-        let last = self.segments.back_mut().filter(|last| last.area == content.area);
-        let mut at = now;
-        match last {
-            Some(last) if last.frames.last().is_some_and(|it| now.since(it.at) < EVERY) => {
-                // The frame replaces the last one, which was in view for less than a second.
-                let at = last.frames.pop().map_or(now, |replaced| replaced.at);
-                return self.push(content, at);
-            }
-            Some(last) if last.frames.len() < SEGMENT_FRAMES && last.bytes() < SEGMENT_BYTES => {
-                if let Some(newest) = last.frames.last() {
-                    last.apply(newest, &mut self.before);
+        match &mut self.last {
+            // The frame replaces the last one, which was in view for less than a second.
+            Some((at, last)) if now.since(*at) < EVERY => last.clone_from(content),
+            last => {
+                if let Some((at, stored)) = last.replace((now, content.clone())) {
+                    self.push(stored, at);
                 }
             }
-            _ => {
-                // While the terminal is resized, frames of other sizes are replaced in the same way.
-                let is_brief =
-                    |it: &mut Segment| matches!(&*it.frames, [only] if now.since(only.at) < EVERY);
-                let replaced = self.segments.pop_back_if(is_brief);
-                if let Some(frame) = replaced.as_ref().and_then(|it| it.frames.first()) {
-                    at = frame.at;
-                }
-                self.before = Buffer::empty(content.area);
-                self.indices.clear();
-                self.segments.push_back(Segment { area: content.area, ..Segment::default() });
-            }
-        }
-        self.push(content, at);
-        let is_old = |it: &Segment| it.frames.last().is_none_or(|it| it.at + KEPT_FOR < now);
-        while self.segments.len() > 1
-            && (self.bytes() > BYTES_MAX || self.segments.front().is_some_and(is_old))
-        {
-            self.segments.pop_front();
         }
     }
 
-    /// Appends a frame to the last segment.
-    fn push(&mut self, content: &Buffer, at: Timestamp) {
+    /// Appends a frame to the last segment, or to a new one if that is complete.
+    fn push(&mut self, content: Buffer, at: Timestamp) {
+        let is_open = |it: &Segment| {
+            it.area == content.area
+                && it.frames.len() < SEGMENT_FRAMES
+                && it.bytes() < SEGMENT_BYTES
+        };
+        if !self.segments.back().is_some_and(is_open) {
+            self.before = Buffer::empty(content.area);
+            self.indices.clear();
+            self.segments.push_back(Segment { area: content.area, ..Segment::default() });
+        }
         let Some(segment) = self.segments.back_mut() else { return };
         let cells = (0..).zip(self.before.content.iter().zip(&content.content));
         let changes = cells.filter(|(_, (old, new))| old != new).map(|(place, (_, new))| {
@@ -148,16 +137,24 @@ impl Frames {
             });
             (place, idx)
         });
-        segment.frames.push(Frame { at, changes: changes.collect() });
+        let changes = changes.collect();
+        segment.frames.push(Frame { at, changes });
+        self.before = content;
+        let is_old = |it: &Segment| it.frames.last().is_none_or(|it| it.at + KEPT_FOR < at);
+        while self.segments.len() > 1
+            && (self.bytes() > BYTES_MAX || self.segments.front().is_some_and(is_old))
+        {
+            self.segments.pop_front();
+        }
     }
 
     /// Goes forward by `n` frames, or back if it is negative, as far as there are frames. After the
     /// latest frame, the live screen is in view.
     pub(crate) fn step(&mut self, n: isize) {
-        let last = self.len().saturating_sub(1);
-        let here = self.past.as_ref().map_or(last, |past| past.idx);
+        let live = self.len();
+        let here = self.past.as_ref().map_or(live, |past| past.idx);
         let idx = here.saturating_add_signed(n);
-        self.past = if idx < last { self.restore(idx) } else { None };
+        self.past = if idx < live { self.restore(idx) } else { None };
     }
 
     /// Returns the number of stored frames.
@@ -253,7 +250,7 @@ mod tests {
         for step in 0..100_u16 {
             frames.record(&frame(20 + step, "resized"), at(u32::from(step / 50)));
         }
-        assert_eq!((frames.segments.len(), frames.len()), (2, 2));
+        assert_eq!((frames.segments.len(), frames.len()), (1, 1));
     }
 
     #[test]

@@ -13,21 +13,6 @@ pub enum Depth {
     TrueColor,
 }
 
-/// Environment variables that describe the terminal. A variable that is not set is empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Hints<'a> {
-    /// `NO_COLOR`: any text disables colors.
-    pub no_color: &'a str,
-    /// `COLORTERM`: `truecolor` or `24bit` if the terminal supports true color.
-    pub colorterm: &'a str,
-    /// `TERM`: name of the terminal's description in terminfo.
-    pub term: &'a str,
-    /// `TERM_PROGRAM`: name of the terminal.
-    pub term_program: &'a str,
-    /// `TERM_PROGRAM_VERSION`: version or build of the terminal.
-    pub term_program_version: &'a str,
-}
-
 /// First build of Apple's Terminal that supports true color. Earlier builds misinterpret it.
 const APPLE_TRUE_COLOR_BUILD: u32 = 465;
 
@@ -36,23 +21,26 @@ const TRUE_COLOR_TERMS: [&str; 5] =
     ["xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm"];
 
 impl Depth {
-    /// Returns the color depth of the terminal that `hints` describe.
+    /// Returns the color depth of the terminal that environment variables describe. `variable` returns
+    /// the value of a variable, or an empty text if it is not set.
     #[must_use]
-    pub fn detect(hints: Hints<'_>) -> Self {
-        if !hints.no_color.is_empty() || hints.term == "dumb" {
+    pub fn detect(variable: impl Fn(&str) -> String) -> Self {
+        let term = variable("TERM");
+        if !variable("NO_COLOR").is_empty() || term == "dumb" {
             return Self::None;
         }
-        let build = hints.term_program_version.split('.').next().unwrap_or_default();
+        let version = variable("TERM_PROGRAM_VERSION");
+        let build = version.split('.').next().unwrap_or_default();
         let is_old = build.parse().unwrap_or(0) < APPLE_TRUE_COLOR_BUILD;
-        if hints.term_program == "Apple_Terminal" && is_old {
+        if variable("TERM_PROGRAM") == "Apple_Terminal" && is_old {
             return Self::Indexed256;
         }
-        let says_true_color = matches!(hints.colorterm, "truecolor" | "24bit")
-            || hints.term.ends_with("-direct")
-            || TRUE_COLOR_TERMS.contains(&hints.term);
+        let says_true_color = matches!(&*variable("COLORTERM"), "truecolor" | "24bit")
+            || term.ends_with("-direct")
+            || TRUE_COLOR_TERMS.contains(&&*term);
         if says_true_color {
             Self::TrueColor
-        } else if hints.term.contains("256color") {
+        } else if term.contains("256color") {
             Self::Indexed256
         } else {
             Self::Ansi16

@@ -162,25 +162,26 @@ fn theme_is_chosen_by_the_background_color() {
 }
 
 #[track_caller]
-fn check(hints: Hints<'_>, want: Depth) {
-    assert_eq!(Depth::detect(hints), want, "{hints:?}");
+fn check(variables: &[(&str, &str)], want: Depth) {
+    let value = |name: &str| variables.iter().rfind(|it| it.0 == name).map_or("", |it| it.1);
+    assert_eq!(Depth::detect(|name| value(name).to_owned()), want, "{variables:?}");
 }
 
 #[test]
 fn color_depth_is_chosen_by_the_environment() {
-    let none = Hints::default();
-    check(none, Depth::Ansi16);
-    check(Hints { term: "xterm", ..none }, Depth::Ansi16);
-    check(Hints { term: "xterm-256color", ..none }, Depth::Indexed256);
-    check(Hints { term: "xterm-direct", ..none }, Depth::TrueColor);
-    check(Hints { term: "xterm-kitty", ..none }, Depth::TrueColor);
-    let color = Hints { term: "xterm-256color", colorterm: "truecolor", ..none };
-    check(color, Depth::TrueColor);
-    check(Hints { no_color: "1", ..color }, Depth::None);
-    check(Hints { term: "dumb", ..color }, Depth::None);
-    let apple = Hints { term_program: "Apple_Terminal", ..color };
-    check(Hints { term_program_version: "453", ..apple }, Depth::Indexed256);
-    check(Hints { term_program_version: "465.1", ..apple }, Depth::TrueColor);
+    check(&[], Depth::Ansi16);
+    check(&[("TERM", "xterm")], Depth::Ansi16);
+    check(&[("TERM", "xterm-256color")], Depth::Indexed256);
+    check(&[("TERM", "xterm-direct")], Depth::TrueColor);
+    check(&[("TERM", "xterm-kitty")], Depth::TrueColor);
+    let color = [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
+    check(&color, Depth::TrueColor);
+    check(&[color[0], color[1], ("NO_COLOR", "1")], Depth::None);
+    check(&[("TERM", "dumb"), color[1]], Depth::None);
+    for (build, want) in [("453", Depth::Indexed256), ("465.1", Depth::TrueColor)] {
+        let apple = [("TERM_PROGRAM", "Apple_Terminal"), ("TERM_PROGRAM_VERSION", build)];
+        check(&[color, apple].concat(), want);
+    }
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use wire::functions::{FunctionBody, NodeBody};
+use wire::functions::NodeBody;
 
 use crate::event::{Effect, Target, Timer};
 use crate::keymap::{Action, Layer};
-use crate::local::{Level, LocalEvent, LocalFunction};
+use crate::local::{Level, LocalEvent};
 use crate::screens::cluster::processes;
 use crate::screens::cluster::state::{
     ClusterContext, Folds, NodeRow, NodeTable, Pane, State, next_attribute,
@@ -189,12 +189,6 @@ pub(crate) fn on_nodes(
     }
 }
 
-/// Converts a function of the local stack to an entry of a head's function list.
-fn function(function: &LocalFunction) -> FunctionBody {
-    let LocalFunction { name, function_id, method } = function.clone();
-    FunctionBody { name, function_id, method, bytes: 0, by_manifest: Vec::new() }
-}
-
 /// Handles an event of the local stack.
 pub(crate) fn on_local(state: &mut Whole, event: LocalEvent) {
     state.stack.on(&event, state.now);
@@ -228,7 +222,6 @@ pub(crate) fn on_local(state: &mut Whole, event: LocalEvent) {
             }
             // The user can have chosen a profile while the stack started.
             if state.profiles.current.is_none() {
-                state.execute.form.know(ready.functions.iter().map(function).collect());
                 connect(state, &ready.addresses);
             }
         }
