@@ -71,7 +71,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Paste(text) => paste(state, &text),
         Event::Click(target) => click(state, target),
         Event::Wheel(target, rows) => wheel(state, target, rows),
-        Event::Grab => state.grab_divider(),
+        Event::Grab => state.layout.grabbed = state.nudge(),
         Event::Drag(divider, by) => state.drag_divider(divider, by),
         Event::Resized { width, height } => state.size = (width, height),
         Event::Focused(is_focused) => state.is_behind = !is_focused,

@@ -248,9 +248,10 @@ fn note_health(state: &mut State, service: Service, health: Health) {
     let before = state.services.health(service);
     let was_bad = before.is_away() || matches!(before, Health::Refused { .. });
     let is_news = state.services.note(service, health.clone(), state.now);
-    if let Service::Head(head) = service {
-        let is_away = state.services.health(service).is_away();
-        state.nodes.set_away(head, is_away);
+    if let Service::Head(head) = service
+        && let Some(nodes) = state.nodes.head_mut(head)
+    {
+        nodes.is_away = state.services.health(service).is_away();
     }
     if !is_news {
         return;

@@ -45,7 +45,7 @@ pub(crate) enum Divider {
 pub(crate) struct Layout {
     nudges: [Nudge; Screen::ALL.len()],
     /// Offsets of the current screen before the divider was dragged.
-    grabbed: Nudge,
+    pub(crate) grabbed: Nudge,
 }
 
 /// Column and row of a pane in a grid that describes the arrangement of a screen's panes.
@@ -101,11 +101,6 @@ impl State {
             _ => (columns, left_rows, right_rows) = (0, 0, 0),
         }
         self.layout.set(self.screen, Nudge([columns, left_rows, right_rows]));
-    }
-
-    /// Stores the current offsets, from which a drag is measured.
-    pub(crate) fn grab_divider(&mut self) {
-        self.layout.grabbed = self.nudge();
     }
 
     /// Moves a divider to a distance of `by` cells from the position at which the drag began.

@@ -122,7 +122,7 @@ pub(crate) struct HeadNodes {
     /// Records on each listed node.
     tracks: BTreeMap<String, Track>,
     /// True if the head does not respond, so its last list is outdated.
-    is_away: bool,
+    pub(crate) is_away: bool,
 }
 
 /// Records on a node over several lists of a head.
@@ -186,7 +186,8 @@ impl Node {
         let reports =
             self.reports.iter().filter(|report| self.n_seen_by() == 0 || !report.is_stale);
         let n_heads = reports.clone().count();
-        let is_same = |report: &&Report| union::is_same_decision(report.withheld_by, Some(word));
+        let decision = |word: &'static str| union::strictness(word).0;
+        let is_same = |report: &&Report| report.withheld_by.map(decision) == Some(decision(word));
         let n_same = reports.filter(is_same).count();
         Some(if n_same < n_heads { format!("{word} {n_same}/{n_heads}") } else { word.to_owned() })
     }
@@ -269,12 +270,6 @@ impl Nodes {
     /// Like [`Self::head`], mutable.
     pub(crate) fn head_mut(&mut self, head: HeadId) -> Option<&mut HeadNodes> {
         self.heads.get_mut(head.0)
-    }
-
-    pub(crate) fn set_away(&mut self, head: HeadId, is_away: bool) {
-        if let Some(head) = self.head_mut(head) {
-            head.is_away = is_away;
-        }
     }
 
     /// Returns the best list of any head: a current list, otherwise an outdated one, otherwise a

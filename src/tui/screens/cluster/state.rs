@@ -372,12 +372,14 @@ fn rows(nodes: &[Node], name: Option<&str>, folds: &Folds) -> Vec<NodeRow> {
     let Some(name) = name else { return (0..nodes.len()).map(NodeRow::Node).collect() };
     let mut rows = Vec::new();
     let value = |node: &Node| node.attributes.get(name).cloned();
-    for (start, group) in starts(nodes, value) {
+    let mut start = 0;
+    for group in nodes.chunk_by(|a, b| value(a) == value(b)) {
         let title = match group.first().and_then(value) {
             Some(value) => format!("{name}={value}"),
             None => format!("no {name}"),
         };
         let (is_folded, nodes) = (folds.is_folded(&title), start..start + group.len());
+        start = nodes.end;
         let mut sum = NodeGroup { title, nodes: nodes.clone(), is_folded, ..NodeGroup::default() };
         for node in group {
             sum.add(node);
@@ -386,20 +388,6 @@ fn rows(nodes: &[Node], name: Option<&str>, folds: &Folds) -> Vec<NodeRow> {
         rows.extend(nodes.filter(|_| !is_folded).map(NodeRow::Node));
     }
     rows
-}
-
-/// Splits `nodes` into runs of neighbors with equal values. Returns each run and the index of its
-/// first node.
-fn starts<V: PartialEq>(
-    nodes: &[Node],
-    value: impl Fn(&Node) -> V,
-) -> impl Iterator<Item = (usize, &[Node])> {
-    let groups = nodes.chunk_by(move |a, b| value(a) == value(b));
-    groups.scan(0, |start, group| {
-        let at = *start;
-        *start += group.len();
-        Some((at, group))
-    })
 }
 
 /// Returns the name that follows `now` in the alphabet among the names of all attributes of `nodes`, or

@@ -138,18 +138,13 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
 
 /// Returns a rank of the decision `word` by which decisions are compared, strictest last. Draining
 /// and cordoning are the same decision: they differ only in the second number.
-fn strictness(word: &str) -> (u8, bool) {
+pub(super) fn strictness(word: &str) -> (u8, bool) {
     match word {
         "refused" => (3, false),
         "pending" => (2, false),
         "draining" => (1, true),
         _ => (1, false),
     }
-}
-
-/// Returns true if two reports express the same decision.
-pub(super) fn is_same_decision(one: Option<&str>, other: Option<&str>) -> bool {
-    one.map(|word| strictness(word).0) == other.map(|word| strictness(word).0)
 }
 
 #[cfg(test)]
