@@ -93,7 +93,7 @@ pub enum RunError {
     NotATerminal,
     /// Reading, writing or setting up the terminal failed.
     #[error("cannot read from or write to the terminal")]
-    Terminal(#[source] std::io::Error),
+    Terminal(#[from] std::io::Error),
     /// The file for the recording exists, or cannot be created.
     #[error("cannot create the recording {}", path.display())]
     Record {
@@ -131,8 +131,8 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         recording.map_err(|source| RunError::Record { path, source })
     };
     let recording = options.record.map(record).transpose()?;
-    let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
-    let signals = terminal::signals().map_err(RunError::Terminal)?;
+    let terminal = Tui::enter(has_mouse)?;
+    let signals = terminal::signals()?;
     let mut state = State {
         now: clock.now(),
         size: terminal.size(),
@@ -216,32 +216,21 @@ struct Loop {
     is_over: bool,
 }
 
-/// Reason why the loop woke up.
-enum Next {
-    Signal(Signal),
-    Term(Option<std::io::Result<TermEvent>>),
-    Event(Box<Event>),
-    /// A timer or a frame is due.
-    Due,
-}
-
 impl Loop {
     async fn run(&mut self, start: Start, asks_background: bool) -> Result<(), RunError> {
         let effects = app::start(&mut self.state, start);
         self.draw()?;
         if asks_background {
-            Tui::query_background().map_err(RunError::Terminal)?;
+            Tui::query_background()?;
         }
         // Gives the terminal time to show the first frame before other work needs the processors.
         sleep(Duration::from_millis(20)).await;
         self.perform(effects)?;
         while !self.is_over {
-            let next = self.next(true).await;
+            self.step(true).await?;
             if Tui::is_lost() {
                 return Err(RunError::Panicked);
             }
-            self.state.now = self.clock.now();
-            next.map_or(Ok(()), |next| self.handle(next))?;
             // Timers precede the batch below, which would otherwise delay them while many events
             // arrive.
             let now = Instant::now();
@@ -255,8 +244,9 @@ impl Loop {
                 if self.is_over {
                     return Ok(());
                 }
-                let Some(next) = self.next(false).await else { break };
-                self.handle(next)?;
+                if !self.step(false).await? {
+                    break;
+                }
             }
             let due = self.pacer.next(self.state.dirty).filter(|_| !self.is_paging);
             if due.is_some_and(|due| due <= Instant::now()) {
@@ -266,60 +256,59 @@ impl Loop {
         Ok(())
     }
 
-    /// Waits for the next event. If several events are ready, returns the most urgent event. If
-    /// `is_waiting` is false, returns `None` if no event is ready, and ignores timers and frames.
-    async fn next(&mut self, is_waiting: bool) -> Option<Next> {
+    /// Waits for the next event and handles it. If several are ready, handles the most urgent one. If
+    /// `is_waiting` is false, returns false if none is ready, and ignores timers and frames.
+    async fn step(&mut self, is_waiting: bool) -> Result<bool, RunError> {
         let frame = self.pacer.next(self.state.dirty);
         let frame = frame.filter(|_| is_waiting && !self.is_paging);
         let timer = self.runner.timers.values().min().copied().filter(|_| is_waiting);
-        Some(tokio::select! {
+        tokio::select! {
             biased;
-            Some(signal) = self.signals.next() => Next::Signal(signal),
-            event = self.keys.next(), if !self.is_paging => Next::Term(event),
-            event = self.runner.next() => Next::Event(event.into()),
-            () = ready(()), if !is_waiting => return None,
-            () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Next::Due,
-            () = sleep_until(frame.unwrap_or_else(Instant::now)), if frame.is_some() => Next::Due,
-        })
+            Some(signal) = self.signals.next() => self.on_signal(signal)?,
+            event = self.keys.next(), if !self.is_paging => match event {
+                Some(event) => self.on_terminal(event?)?,
+                // The terminal is closed.
+                None => self.is_over = true,
+            },
+            event = self.runner.next() => {
+                if matches!(event, Event::Paged(_)) {
+                    self.is_paging = false;
+                    self.terminal.reenter()?;
+                }
+                self.update(event)?;
+            }
+            () = ready(()), if !is_waiting => return Ok(false),
+            () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {}
+            () = sleep_until(frame.unwrap_or_else(Instant::now)), if frame.is_some() => {}
+        }
+        Ok(true)
     }
 
     fn update(&mut self, event: Event) -> Result<(), RunError> {
+        self.state.now = self.clock.now();
         let effects = app::update(&mut self.state, event);
         self.perform(effects)
     }
 
-    fn handle(&mut self, next: Next) -> Result<(), RunError> {
-        match next {
-            Next::Event(event) => {
-                if matches!(*event, Event::Paged(_)) {
-                    self.is_paging = false;
-                    self.terminal.reenter().map_err(RunError::Terminal)?;
-                }
-                self.update(*event)?;
-            }
-            Next::Term(Some(Ok(event))) => self.handle_terminal(event)?,
-            Next::Term(Some(Err(error))) => return Err(RunError::Terminal(error)),
-            // The terminal is closed.
-            Next::Term(None) => self.is_over = true,
-            Next::Signal(Signal::Stop) if self.is_paging => {
-                terminal::stop_process().map_err(RunError::Terminal)?;
-            }
-            Next::Signal(Signal::Terminate) => self.is_over = true,
+    fn on_signal(&mut self, signal: Signal) -> Result<(), RunError> {
+        match signal {
+            Signal::Stop if self.is_paging => terminal::stop_process()?,
+            Signal::Stop if take(&mut self.has_stopped_job) => {}
+            Signal::Stop => self.perform(vec![Effect::Suspend])?,
+            Signal::Terminate => self.is_over = true,
             // During paging, the pager handles an interrupt.
-            Next::Signal(Signal::Interrupt) if !self.is_paging => self.is_over = true,
-            Next::Signal(Signal::Stop) if take(&mut self.has_stopped_job) => {}
-            Next::Signal(Signal::Stop) => self.perform(vec![Effect::Suspend])?,
-            Next::Signal(Signal::Continue) if !self.is_paging => {
-                self.terminal.reenter().map_err(RunError::Terminal)?;
+            Signal::Interrupt | Signal::Continue if self.is_paging => {}
+            Signal::Interrupt => self.is_over = true,
+            Signal::Continue => {
+                self.terminal.reenter()?;
                 self.state.mark_dirty(Dirty::Input);
             }
-            Next::Signal(Signal::Interrupt | Signal::Continue) | Next::Due => {}
         }
         Ok(())
     }
 
     /// Handles input from the terminal: user input, or the reply to a query.
-    fn handle_terminal(&mut self, event: TermEvent) -> Result<(), RunError> {
+    fn on_terminal(&mut self, event: TermEvent) -> Result<(), RunError> {
         if matches!(event, TermEvent::Resize(..)) {
             // The whole screen is redrawn even if the size equals the size of the last frame: it can
             // have been smaller in between, in which case the terminal has cut off content.
@@ -378,7 +367,7 @@ impl Loop {
                     self.runner.start_pager(text);
                 }
                 Some(effect) => {
-                    self.terminal.perform(&effect).map_err(RunError::Terminal)?;
+                    self.terminal.perform(&effect)?;
                     self.has_stopped_job |= matches!(effect, Effect::Suspend);
                     self.state.mark_dirty(Dirty::Input);
                 }
@@ -402,7 +391,7 @@ impl Loop {
         }
         let view =
             |area, buf: &mut ratatui::buffer::Buffer| *hits = app::draw(area, buf, state, &theme);
-        let output = self.terminal.draw(view).map_err(RunError::Terminal)?;
+        let output = self.terminal.draw(view)?;
         self.is_recording_behind |= has_secret;
         if !has_secret && !output.is_empty() {
             self.state.frames.record(self.terminal.frame(), self.state.now);
