@@ -2,7 +2,6 @@
 //! selected row is always visible.
 
 use ratatui::prelude::*;
-use ratatui::widgets::{self, Row};
 
 use super::{Frame, split_rows, text_cut};
 use crate::event::Target;
@@ -107,26 +106,49 @@ impl Table<'_> {
             (column.title.to_owned(), style)
         };
         let titles: Vec<Cell> = self.columns.iter().enumerate().map(title).collect();
+        self.draw_row(top, buf, &titles, &places);
         let first = first_row(self.selected.unwrap_or(0), rows.len(), body.height.into());
         let last = rows.len().saturating_sub(body.height.into());
         let first = first.saturating_add_signed(self.n_scrolled).min(last);
-        let visible = || rows.iter().enumerate().skip(first).zip(body.rows());
-        let drawn = visible().map(|((_, row), _)| self.row(cells(row), &places));
-        let table = widgets::Table::new(drawn, self.widths())
-            .header(self.row(titles, &places))
-            .column_spacing(self.gap(area.width));
-        Widget::render(table, area.intersection(buf.area), buf);
-        for ((number, _), place) in visible() {
+        let visible = rows.iter().enumerate().skip(first).zip(body.rows());
+        let drawn = visible.map(|((number, row), place)| {
+            let at: Vec<Rect> = places.iter().map(|cell| Rect { y: place.y, ..*cell }).collect();
+            self.draw_row(place, buf, &cells(row), &at);
             // The row extends to the borders of the pane.
             let whole = Rect { x: place.x.saturating_sub(1), width: place.width + 2, ..place };
             if self.selected == Some(number) {
                 paint::row_style(buf, whole, 0, theme.sel);
             }
             frame.hits.add(whole, Target::Row { pane: self.pane, row: number });
+            (row, place, at)
+        });
+        drawn.collect()
+    }
+
+    /// Draws `cells` at `places` in `row`. If the last column is left-aligned and the cells before it
+    /// are empty, its text starts in the first of these cells.
+    fn draw_row(&self, row: Rect, buf: &mut Buffer, cells: &[Cell], places: &[Rect]) {
+        let mut free_from = None;
+        for ((column, place), (text, style)) in self.columns.iter().zip(places).zip(cells) {
+            if text.is_empty() && !place.is_empty() {
+                free_from = free_from.or(Some(place.x));
+            }
+            if text.is_empty() || place.is_empty() {
+                continue;
+            }
+            let is_last = place.right() == row.right();
+            let from = free_from.take().filter(|_| is_last && column.side == Side::Left);
+            let x = from.unwrap_or(place.x);
+            let place = Rect { x, width: place.right() - x, ..*place };
+            let line = Line::styled(format::fit(text, place.width.into()), *style);
+            let free = place.width.saturating_sub(paint::width(&line));
+            let x = match column.side {
+                Side::Left => 0,
+                Side::Center => free / 2,
+                Side::Right => free,
+            };
+            paint::line(buf, place, (x, 0), &line);
         }
-        let at =
-            |place: Rect| places.iter().map(move |cell| Rect { y: place.y, ..*cell }).collect();
-        visible().map(|((_, row), place)| (row, place, at(place))).collect()
     }
 
     /// Returns the area of each cell in `row`. The area of an omitted column is empty.
@@ -166,31 +188,5 @@ impl Table<'_> {
         }
         let needed: u16 = self.columns.iter().map(|column| column.width).sum();
         (width.saturating_sub(needed) / n_gaps).clamp(1, GAP_MAX)
-    }
-
-    /// Returns a row of `cells`. If the last column is left-aligned and the cells before it are
-    /// empty, its text starts in the first of these cells.
-    fn row(&self, cells: Vec<Cell>, places: &[Rect]) -> Row<'static> {
-        let shown = self.columns.iter().zip(places).zip(cells);
-        let mut shown: Vec<_> = shown.filter(|((column, _), _)| column.width > 0).collect();
-        let last = shown.len().saturating_sub(1);
-        let n_empty = shown.iter().take(last).rev().take_while(|(_, (text, _))| text.is_empty());
-        let n_empty = if self.last_side() == Some(Side::Left) { n_empty.count() } else { 0 };
-        let start = shown.get(last - n_empty).map_or(0, |((_, place), _)| place.x);
-        shown.drain(last - n_empty..last);
-        let n_cells = shown.len();
-        let cells = shown.into_iter().enumerate().map(|(idx, ((column, place), (text, style)))| {
-            let is_last = idx + 1 == n_cells;
-            let width = if is_last { place.right().saturating_sub(start) } else { place.width };
-            let line = Line::styled(format::fit(&text, width.into()).into_owned(), style);
-            let line = match column.side {
-                Side::Left => line,
-                Side::Center => line.centered(),
-                Side::Right => line.right_aligned(),
-            };
-            let span = if is_last { n_empty + 1 } else { 1 };
-            widgets::Cell::new(line).column_span(u16::try_from(span).unwrap_or(1))
-        });
-        Row::new(cells.collect::<Vec<_>>())
     }
 }

@@ -1,5 +1,7 @@
 //! A layer of braille dots for drawing lines. A cell has two columns and four rows of dots.
 
+use line_clipping::cohen_sutherland::clip_line;
+use line_clipping::{LineSegment, Point, Window};
 use ratatui::prelude::*;
 
 use super::paint;
@@ -19,15 +21,6 @@ pub(crate) struct Layer {
     style: Style,
     /// The dots of each cell, row by row.
     cells: Vec<u8>,
-}
-
-/// Position of a dot. The upper left corner of the area is zero.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Dot {
-    /// Distance from the left edge, in dots.
-    pub(crate) x: f64,
-    /// Distance from the upper edge, in dots.
-    pub(crate) y: f64,
 }
 
 impl Layer {
@@ -56,12 +49,19 @@ impl Layer {
         }
     }
 
-    /// Sets the dots of a straight line, including both ends.
+    /// Sets the dots of a straight line, including both ends. Their positions are distances from
+    /// the upper left corner, in dots.
     ///
     /// The cost depends only on the part of the line that is within the layer.
-    pub(crate) fn line(&mut self, from: Dot, to: Dot) {
-        let size = Dot { x: f64::from(self.width * DOTS.0), y: f64::from(self.height * DOTS.1) };
-        let Some((from, to)) = clip(from, to, size) else { return };
+    pub(crate) fn line(&mut self, from: Point, to: Point) {
+        if ![from.x, from.y, to.x, to.y].iter().all(|place| place.is_finite()) {
+            return;
+        }
+        let (width, height) = (f64::from(self.width * DOTS.0), f64::from(self.height * DOTS.1));
+        // A margin of one dot, since positions are rounded.
+        let window = Window::new(-1.0, width + 1.0, -1.0, height + 1.0);
+        let clipped = clip_line(LineSegment::new(from, to), window);
+        let Some(LineSegment { p1: from, p2: to }) = clipped else { return };
         let (dx, dy) = (to.x - from.x, to.y - from.y);
         let n_steps = dx.abs().max(dy.abs()).ceil().max(1.0);
         let mut step = 0.0;
@@ -73,7 +73,7 @@ impl Layer {
     }
 
     /// Sets the dots of a line through all of `places`. `None` interrupts the line.
-    pub(crate) fn path(&mut self, places: impl Iterator<Item = Option<Dot>>) {
+    pub(crate) fn path(&mut self, places: impl Iterator<Item = Option<Point>>) {
         let mut before = None;
         for place in places {
             if let Some(to) = place {
@@ -128,32 +128,4 @@ impl Widget for &Layer {
 #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
 fn nearest(place: f64) -> i32 {
     place.round() as i32
-}
-
-/// Cuts a line to the parts within a box of `size` and a margin of one dot (algorithm of Liang and
-/// Barsky). Returns `None` if the line is outside or an end is not finite.
-fn clip(from: Dot, to: Dot, size: Dot) -> Option<(Dot, Dot)> {
-    let (dx, dy) = (to.x - from.x, to.y - from.y);
-    if ![from.x, from.y, to.x, to.y, dx, dy].iter().all(|place| place.is_finite()) {
-        return None;
-    }
-    let (mut start, mut end) = (0.0_f64, 1.0_f64);
-    for (toward, room) in [
-        (-dx, from.x + 1.0),
-        (dx, size.x + 1.0 - from.x),
-        (-dy, from.y + 1.0),
-        (dy, size.y + 1.0 - from.y),
-    ] {
-        if toward == 0.0 {
-            if room < 0.0 {
-                return None;
-            }
-        } else if toward < 0.0 {
-            start = start.max(room / toward);
-        } else {
-            end = end.min(room / toward);
-        }
-    }
-    let at = |along: f64| Dot { x: from.x + along * dx, y: from.y + along * dy };
-    (start <= end).then(|| (at(start), at(end)))
 }

@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
+use line_clipping::Point;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 use ratatui::prelude::*;
 use strum::VariantArray;
 
 use super::axis::Scale;
-use super::braille::{self, Dot};
+use super::braille;
 use super::plot::{self, Layout};
 use super::{format, line, paint};
 use crate::theme::{Fill, Theme};
@@ -303,7 +304,7 @@ fn draw_path(
     layer.path(places.map(|place| {
         let (x, value) = place.filter(|(_, value)| value.is_finite())?;
         let row = plot::row_of(scale, value, plot.height);
-        Some(Dot { x: f64::from(x) * 2.0 + 0.5, y: row * 4.0 - 0.5 })
+        Some(Point { x: f64::from(x) * 2.0 + 0.5, y: row * 4.0 - 0.5 })
     }));
     layer.render(plot, buf);
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use line_clipping::Point as Dot;
 use model::timestamp::Timestamp;
 use ratatui::prelude::*;
 
 use super::axis::Scale;
-use super::braille::{self, Dot};
+use super::braille;
 use super::plot::{self, Layout};
 use super::{format, paint};
 use crate::theme::Theme;

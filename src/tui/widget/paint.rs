@@ -77,7 +77,7 @@ pub(crate) fn line(buf: &mut Buffer, area: Rect, at: impl Into<Position>, line: 
 }
 
 /// Returns the width of `line`.
-pub(super) fn width(line: &Line<'_>) -> u16 {
+pub(crate) fn width(line: &Line<'_>) -> u16 {
     u16::try_from(line.width()).unwrap_or(u16::MAX)
 }
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use line_clipping::Point as Dot;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 use proptest::prelude::*;
 use ratatui::prelude::*;
 
-use super::braille::{self, Dot};
+use super::braille;
 use super::candles::{Candles, Density, Overlay};
 use super::line::{self, Lines, Point};
 use super::pane::{Pane, divider};

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use line_clipping::Point;
 use model::resolution::Resolution;
 use model::row::Value;
 use model::timestamp::Timestamp;
@@ -20,7 +21,7 @@ use crate::state::services::{Health, Service};
 use crate::theme::Theme;
 use crate::view::{Frame, draw_centered, draw_failure, first_row, split_rows};
 use crate::widget::axis::Scale;
-use crate::widget::braille::{self, Dot};
+use crate::widget::braille;
 use crate::widget::{format, paint, pane};
 
 /// Maximum width of a text column.
@@ -510,7 +511,7 @@ fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
     let step = (dots(n_dots) / dots(n_kept).max(1.0)).max(1.0);
     layer.path(shown.iter().enumerate().map(|(idx, value)| {
         let x = dots(n_dots) - dots(shown.len() - idx) * step;
-        value.is_finite().then(|| Dot { x, y: (1.0 - scale.position(*value)) * height })
+        value.is_finite().then(|| Point { x, y: (1.0 - scale.position(*value)) * height })
     }));
     // In a lower area, a tint below the line would look like stairs.
     if area.height >= 3 {
