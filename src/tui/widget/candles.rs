@@ -13,9 +13,9 @@ use ratatui::prelude::*;
 use strum::VariantArray;
 
 use super::axis::Scale;
-use super::braille;
-use super::plot::{self, Layout};
-use super::{format, line, paint};
+use super::line::{self, Series};
+use super::paint;
+use super::plot::{self, Layout, Plot};
 use crate::theme::{Fill, Theme};
 
 /// Number of candles, or of points of a line, in a column.
@@ -29,15 +29,6 @@ pub(crate) enum Density {
     Dense,
     /// One candle in each column, or 16 points in each column.
     Packed,
-}
-
-/// A line that is drawn behind the candles.
-#[derive(Debug, Clone)]
-pub(crate) struct Overlay {
-    pub(crate) name: String,
-    /// Value at each candle. `None` interrupts the line.
-    pub(crate) values: Vec<Option<f64>>,
-    pub(crate) style: Style,
 }
 
 /// A chart of candles.
@@ -54,10 +45,9 @@ pub(crate) struct Candles<'a> {
     pub(crate) n_free: usize,
     /// Number of candles in a column.
     pub(crate) density: Density,
-    /// Lines behind the candles. The first line is in front of the other lines.
-    pub(crate) overlays: &'a [Overlay],
-    /// Forecasts behind the candles. The scale extends to them.
-    pub(crate) forecast: Option<line::Series<'a>>,
+    /// Lines behind the candles. The last line is in front of the other lines. The scale extends to
+    /// them, but only up to [`GUIDE_REACH`] to guides.
+    pub(crate) lines: &'a [Series<'a>],
     /// Current time. The axis omits the date for times on this day.
     pub(crate) now: Timestamp,
     /// Timestamp of the candle under the crosshair.
@@ -72,8 +62,8 @@ pub(crate) struct Candles<'a> {
     pub(crate) theme: &'a Theme,
 }
 
-/// Maximum distance from the candles, as a share of their height, at which lines extend the scale.
-const OVERLAY_REACH: f64 = 0.15;
+/// Maximum distance from the candles, as a share of their height, at which guides extend the scale.
+const GUIDE_REACH: f64 = 0.15;
 
 /// Maximum number of consecutive empty buckets that are shown as free columns.
 const EMPTY_MAX: u64 = 3;
@@ -103,8 +93,7 @@ impl Density {
 /// Content of a slot of the chart.
 #[derive(Debug, Clone, Copy)]
 enum Slot<'a> {
-    /// A candle with its index.
-    Candle(usize, &'a Bucket),
+    Candle(&'a Bucket),
     /// A gap of this duration, which is a dotted column.
     Gap(Duration),
 }
@@ -115,70 +104,61 @@ impl Widget for Candles<'_> {
         let area = area.intersection(buf.area);
         let layout = self.layout(area);
         let slots = self.slots(layout.plot.width);
+        let center = self.density.columns().0 / 2;
         let seen = || {
             slots.iter().filter_map(|(x, place)| match place {
-                Slot::Candle(idx, candle) => Some((*x, *idx, *candle)),
+                Slot::Candle(candle) => Some((*x, *candle)),
                 Slot::Gap(_) => None,
             })
         };
-        let bounds = seen()
-            .filter(|(_, _, c)| is_finite(c))
-            .flat_map(|(_, _, c)| [c.low, c.high, c.open, c.close]);
-        let forecast = self.forecast.iter().flat_map(|line| line.points).map(|it| it.value);
-        let bounds = bounds.chain(self.overlay_values(seen())).chain(forecast);
-        let over = || Scale::over(bounds, MARGIN);
-        let Some(scale) = self.scale.or_else(over) else {
-            plot::time_axis(buf, layout.axis, &[], self.now, theme);
-            return;
-        };
-        plot::grid(buf, &layout, scale, theme);
-        let center = self.density.columns().0 / 2;
+        let finite = || seen().filter(|(_, candle)| is_finite(candle));
+        let times: Vec<_> = seen().map(|(x, candle)| (x + center, candle.timestamp)).collect();
+        plot::time_axis(buf, layout.axis, &times, self.now, theme);
+        let bounds = || finite().flat_map(|(_, c)| [c.low, c.high, c.open, c.close]);
+        let over = || Scale::over(bounds().chain(self.line_values(bounds(), &times)), MARGIN);
+        let Some(scale) = self.scale.or_else(over) else { return };
+        let plot = Plot { layout, scale, theme };
+        plot.grid(buf);
         for (x, place) in &slots {
             if let Slot::Gap(length) = place {
-                plot::gap(buf, &layout, x + center, *length, theme);
-            }
-        }
-        let crosshair = seen().find(|(_, _, candle)| Some(candle.timestamp) == self.crosshair);
-        if let Some((x, _, _)) = crosshair {
-            plot::crosshair(buf, &layout, x + center, theme);
-        }
-        for overlay in self.overlays.iter().rev() {
-            let value = |idx: usize| overlay.values.get(idx).copied().flatten();
-            let places = seen().map(|(x, idx, _)| Some((x + center, value(idx)?)));
-            draw_path(buf, layout.plot, places, scale, overlay.style);
-        }
-        let times: Vec<_> = seen().map(|(x, _, candle)| (x + center, candle.timestamp)).collect();
-        if let Some(line) = self.forecast {
-            let column = |time| self.column(time, &times);
-            let places = line.points.iter().map(|it| Some((column(it.time)?, it.value)));
-            draw_path(buf, layout.plot, places, scale, line.style);
-        }
-        for (x, _, candle) in seen().filter(|(_, _, candle)| is_finite(candle)) {
-            draw_candle(buf, layout.plot, x, candle, &self, scale);
-        }
-        self.draw_marks(&times, scale, layout.plot, buf);
-        let bars = seen().flat_map(|(x, _, candle)| {
-            let columns = x..x + self.density.columns().0;
-            columns.map(move |x| (x, candle.volume, style_of(candle, theme)))
-        });
-        plot::volumes(buf, &layout, bars, theme);
-        plot::time_axis(buf, layout.axis, &times, self.now, theme);
-        for (x, place) in &slots {
-            if matches!(place, Slot::Gap(_)) {
+                plot.gap(buf, x + center, *length);
                 paint::put(buf, layout.axis, (x + center, 0), plot::GAP, theme.muted);
             }
         }
+        if let Some((x, _)) = times.iter().find(|(_, time)| Some(*time) == self.crosshair) {
+            plot.crosshair(buf, *x);
+        }
+        for line in self.lines {
+            let dots = line.points.iter().map(|it| {
+                let x = self.column(it.time, &times).filter(|_| it.value.is_finite())?;
+                Some(Point { x: f64::from(x) * 2.0 + 0.5, y: plot.row_of(it.value) * 4.0 - 0.5 })
+            });
+            plot.path(buf, dots, line.style, false);
+        }
+        for (x, candle) in finite() {
+            self.draw_candle(buf, plot, x, candle);
+        }
+        for line in self.lines {
+            for mark in line.marks {
+                if let Some(x) = self.column(mark.time, &times) {
+                    plot.mark(buf, x, mark.value, line.style);
+                }
+            }
+        }
+        let bars = seen().flat_map(|(x, candle)| {
+            let columns = x..x + self.density.columns().0;
+            columns.map(move |x| (x, candle.volume, style_of(candle, theme)))
+        });
+        plot.volumes(buf, bars);
         // If the latest candle is the open bucket, a part of the axis below it is highlighted.
         if let Some((x, _)) = times.last().filter(|(_, time)| Some(*time) == self.open_bucket) {
             for column in x - center..=x + center {
                 paint::put(buf, layout.axis, (column, 0), '━', theme.info);
             }
         }
-        if let Some(last) =
-            self.bars.iter().rev().skip(self.n_newer).find(|candle| is_finite(candle))
-        {
-            let text = format::grouped(last.close, self.decimals);
-            plot::tag(buf, &layout, scale, &text, last.close, theme.tag(style_of(last, theme)));
+        let mut shown = self.bars.iter().rev().skip(self.n_newer);
+        if let Some(last) = shown.find(|candle| is_finite(candle)) {
+            plot.tag(buf, last.close, self.decimals, style_of(last, theme));
         }
     }
 }
@@ -198,31 +178,30 @@ impl Candles<'_> {
         let chart = self.layout(area).chart();
         let center = self.density.columns().0 / 2;
         let time = |(x, slot)| match slot {
-            Slot::Candle(_, candle) => Some((x + center, candle.timestamp)),
+            Slot::Candle(candle) => Some((x + center, candle.timestamp)),
             Slot::Gap(_) => None,
         };
         (chart, self.slots(chart.width).into_iter().filter_map(time).collect())
     }
 
-    /// Returns the values of all lines at the candles `seen`, as far as they are at most
-    /// [`OVERLAY_REACH`] away from the candles. The scale is extended to them.
-    fn overlay_values<'a>(
+    /// Returns the values of all lines from the first of `times` on. Values of guides are only
+    /// returned if they are near `values`, those of the candles.
+    fn line_values(
         &self,
-        seen: impl Iterator<Item = (u16, usize, &'a Bucket)> + Clone,
+        values: impl Iterator<Item = f64>,
+        times: &[(u16, Timestamp)],
     ) -> Vec<f64> {
-        let finite = seen.clone().filter(|(_, _, candle)| is_finite(candle));
-        let (low, high) = finite
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (.., c)| {
-                (low.min(c.low).min(c.high), high.max(c.high).max(c.low))
-            });
-        let room = (high - low) * OVERLAY_REACH;
-        if !room.is_finite() {
-            return Vec::new();
-        }
-        let value = |overlay: &Overlay, idx: usize| overlay.values.get(idx).copied().flatten();
-        let values =
-            seen.flat_map(|(_, idx, _)| self.overlays.iter().map(move |it| value(it, idx)));
-        values.flatten().filter(|value| (low - room..=high + room).contains(value)).collect()
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
+        let room = (high - low) * GUIDE_REACH;
+        let near = low - room..=high + room;
+        let first = times.first().map(|(_, time)| *time);
+        let lines = self.lines.iter().flat_map(|line| {
+            let is_measured = |it: &&line::Point| !line.is_guide || near.contains(&it.value);
+            line.points.iter().filter(is_measured)
+        });
+        lines.filter(|it| Some(it.time) >= first).map(|it| it.value).collect()
     }
 
     fn layout(&self, area: Rect) -> Layout {
@@ -240,7 +219,7 @@ impl Candles<'_> {
         let Some(mut x) = width.checked_sub(taken) else { return slots };
         let n_kept = self.bars.len().saturating_sub(self.n_newer);
         let mut newer: Option<&Bucket> = None;
-        for (idx, candle) in self.bars.iter().enumerate().take(n_kept).rev() {
+        for candle in self.bars.iter().take(n_kept).rev() {
             let n_empty = newer.map_or(0, |newer| self.n_empty_between(candle, newer));
             let (n_free, is_gap) = if n_empty > EMPTY_MAX {
                 (1, true)
@@ -253,7 +232,7 @@ impl Candles<'_> {
                     newer.map_or(Duration::ZERO, |newer| newer.timestamp.since(candle.timestamp));
                 slots.push((left + pitch, Slot::Gap(length)));
             }
-            slots.push((left, Slot::Candle(idx, candle)));
+            slots.push((left, Slot::Candle(candle)));
             newer = Some(candle);
             let Some(next) = left.checked_sub(pitch) else { break };
             x = next;
@@ -281,32 +260,26 @@ impl Candles<'_> {
         u16::try_from(n_ahead).ok()?.checked_mul(self.density.columns().1)?.checked_add(x)
     }
 
-    fn draw_marks(&self, times: &[(u16, Timestamp)], scale: Scale, plot: Rect, buf: &mut Buffer) {
-        let Some(line) = self.forecast else { return };
-        for mark in line.marks {
-            if let Some(x) = self.column(mark.time, times) {
-                plot::mark(buf, plot, x, scale, mark.value, line.style);
+    fn draw_candle(&self, buf: &mut Buffer, plot: Plot<'_>, x: u16, candle: &Bucket) {
+        let halves = Halves::measure(candle, plot);
+        let style = style_of(candle, self.theme);
+        let is_shaded = candle.is_falling() && self.theme.fill_down == Fill::Shaded;
+        let shaded = |symbol| match symbol {
+            '█' | '▄' | '▀' if is_shaded => '▒',
+            _ => symbol,
+        };
+        let n_columns = self.density.columns().0;
+        let place = plot.layout.plot;
+        for row in halves.wick.0 / 2..halves.wick.1.div_ceil(2).min(place.height) {
+            let (middle, side) = halves.symbols(row);
+            for column in 0..n_columns {
+                let symbol = if column == n_columns / 2 { middle } else { side };
+                if symbol != ' ' {
+                    paint::put(buf, place, (x + column, row), shaded(symbol), style);
+                }
             }
         }
     }
-}
-
-/// Draws a line through values, each with its column. `None` and values that are not finite interrupt
-/// the line.
-fn draw_path(
-    buf: &mut Buffer,
-    plot: Rect,
-    places: impl Iterator<Item = Option<(u16, f64)>>,
-    scale: Scale,
-    style: Style,
-) {
-    let mut layer = braille::Layer::new(plot.width, plot.height, style);
-    layer.path(places.map(|place| {
-        let (x, value) = place.filter(|(_, value)| value.is_finite())?;
-        let row = plot::row_of(scale, value, plot.height);
-        Some(Point { x: f64::from(x) * 2.0 + 0.5, y: row * 4.0 - 0.5 })
-    }));
-    layer.render(plot, buf);
 }
 
 /// Part of a candle that fills half of a cell.
@@ -328,11 +301,11 @@ struct Halves {
 }
 
 impl Halves {
-    fn measure(candle: &Bucket, scale: Scale, height: u16) -> Self {
-        let row = |value| plot::row_of(scale, value, height);
+    fn measure(candle: &Bucket, plot: Plot<'_>) -> Self {
+        let row = |value| plot.row_of(value);
         let top = row(candle.open.max(candle.close));
         let bottom = row(candle.open.min(candle.close));
-        let last = height.saturating_mul(2);
+        let last = plot.layout.plot.height.saturating_mul(2);
         let half = |row: f64| paint::cells(row * 2.0, last);
         let body_top = half(top).min(last.saturating_sub(1));
         let body = (body_top, half(bottom).max(body_top + 1));
@@ -385,34 +358,6 @@ impl Halves {
             (Half::Nothing, Half::Wick) => ('╷', ' '),
             (Half::Wick, Half::Nothing) => ('╵', ' '),
             (Half::Nothing, Half::Nothing) => (' ', ' '),
-        }
-    }
-}
-
-fn draw_candle(
-    buf: &mut Buffer,
-    plot: Rect,
-    x: u16,
-    candle: &Bucket,
-    chart: &Candles<'_>,
-    scale: Scale,
-) {
-    let theme = chart.theme;
-    let halves = Halves::measure(candle, scale, plot.height);
-    let style = style_of(candle, theme);
-    let is_shaded = candle.is_falling() && theme.fill_down == Fill::Shaded;
-    let shaded = |symbol| match symbol {
-        '█' | '▄' | '▀' if is_shaded => '▒',
-        _ => symbol,
-    };
-    let n_columns = chart.density.columns().0;
-    for row in halves.wick.0 / 2..halves.wick.1.div_ceil(2).min(plot.height) {
-        let (middle, side) = halves.symbols(row);
-        for column in 0..n_columns {
-            let symbol = if column == n_columns / 2 { middle } else { side };
-            if symbol != ' ' {
-                paint::put(buf, plot, (x + column, row), shaded(symbol), style);
-            }
         }
     }
 }

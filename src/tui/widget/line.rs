@@ -8,8 +8,8 @@ use ratatui::prelude::*;
 
 use super::axis::Scale;
 use super::braille;
-use super::plot::{self, Layout};
-use super::{format, paint};
+use super::paint;
+use super::plot::{self, Layout, Plot};
 use crate::theme::Theme;
 
 /// A value at a time.
@@ -74,37 +74,32 @@ const MARGIN: f64 = 0.06;
 
 impl Widget for Lines<'_> {
     fn render(self, area: Rect, buf: &mut Buffer) {
-        let theme = self.theme;
         let area = area.intersection(buf.area);
         let layout = self.layout(area);
-        let plot = layout.plot;
-        self.draw_times(&layout, buf, theme);
+        let width = layout.plot.width;
+        self.draw_times(&layout, buf);
         let measured = self.series.iter().filter(|line| !line.is_guide);
         let seen = measured.flat_map(|line| line.points);
         let seen = seen.filter(|point| self.shows(point.time)).map(|point| point.value);
         let Some(scale) = self.scale.or_else(|| Scale::over(seen, MARGIN)) else { return };
-        plot::grid(buf, &layout, scale, theme);
-        self.draw_gaps(&layout, buf, theme);
-        if let Some(x) = self.crosshair.and_then(|time| self.column(time, plot.width)) {
-            plot::crosshair(buf, &layout, x, theme);
+        let plot = Plot { layout, scale, theme: self.theme };
+        plot.grid(buf);
+        self.draw_gaps(plot, buf);
+        if let Some(x) = self.crosshair.and_then(|time| self.column(time, width)) {
+            plot.crosshair(buf, x);
         }
         for line in self.series {
-            let mut layer = braille::Layer::new(plot.width, plot.height, line.style);
-            layer.path(self.dots(line.points, plot, scale).into_iter());
-            if line.is_filled {
-                layer.wash(plot, buf, theme);
-            }
-            layer.render(plot, buf);
+            let dots = self.dots(line.points, layout.plot, scale);
+            plot.path(buf, dots.into_iter(), line.style, line.is_filled);
             for point in line.marks {
-                if let Some(x) = self.column(point.time, plot.width) {
-                    plot::mark(buf, plot, x, scale, point.value, line.style);
+                if let Some(x) = self.column(point.time, width) {
+                    plot.mark(buf, x, point.value, line.style);
                 }
             }
         }
-        self.draw_volumes(&layout, buf, theme);
+        self.draw_volumes(plot, buf);
         if let Some((value, style)) = self.tag {
-            let text = format::grouped(value, self.decimals);
-            plot::tag(buf, &layout, scale, &text, value, theme.tag(style));
+            plot.tag(buf, value, self.decimals, style);
         }
     }
 }
@@ -141,19 +136,19 @@ impl<'a> Lines<'a> {
     }
 
     /// Marks the gaps in the line in front, if they are wide enough.
-    fn draw_gaps(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
+    fn draw_gaps(&self, plot: Plot<'_>, buf: &mut Buffer) {
         /// Minimum width of a gap that is marked.
         const WIDE_FROM: u16 = 3;
         let Some(front) = self.series.iter().rfind(|line| !line.is_guide) else { return };
         let finite = front.points.iter().enumerate().filter(|(_, it)| it.value.is_finite());
         for ((idx, from), (next_idx, to)) in finite.clone().zip(finite.skip(1)) {
             let length = to.time.since(from.time);
-            let x = |point: &Point| self.column(point.time, layout.plot.width);
+            let x = |point: &Point| self.column(point.time, plot.layout.plot.width);
             if (next_idx > idx + 1 || length > self.gap)
                 && let (Some(from), Some(to)) = (x(from), x(to))
                 && to.saturating_sub(from) >= WIDE_FROM
             {
-                plot::gap(buf, layout, u16::midpoint(from, to), length, theme);
+                plot.gap(buf, u16::midpoint(from, to), length);
             }
         }
     }
@@ -197,8 +192,8 @@ impl<'a> Lines<'a> {
         dots
     }
 
-    fn draw_volumes(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
-        let volume = layout.volume;
+    fn draw_volumes(&self, plot: Plot<'_>, buf: &mut Buffer) {
+        let volume = plot.layout.volume;
         if volume.is_empty() {
             return;
         }
@@ -209,11 +204,10 @@ impl<'a> Lines<'a> {
                 *sum += point.value;
             }
         }
-        let bars = (0..volume.width).zip(sums).map(|(x, sum)| (x, sum, theme.faint));
-        plot::volumes(buf, layout, bars, theme);
+        plot.volumes(buf, (0..volume.width).zip(sums).map(|(x, sum)| (x, sum, self.theme.faint)));
     }
 
-    fn draw_times(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
+    fn draw_times(&self, layout: &Layout, buf: &mut Buffer) {
         let width = layout.plot.width;
         let length = self.end.since(self.start);
         let n_last = u32::from(width.saturating_sub(1)).max(1);
@@ -222,6 +216,6 @@ impl<'a> Lines<'a> {
         } else {
             (0..width).map(|x| (x, self.start + length * u32::from(x) / n_last)).collect()
         };
-        plot::time_axis(buf, layout.axis, &times, self.now, theme);
+        plot::time_axis(buf, layout.axis, &times, self.now, self.theme);
     }
 }

@@ -10,11 +10,12 @@
 
 use std::time::Duration;
 
+use line_clipping::Point;
 use model::timestamp::Timestamp;
 use ratatui::prelude::*;
 
 use super::axis::{self, Scale};
-use super::{format, paint};
+use super::{braille, format, paint};
 use crate::theme::Theme;
 
 /// Symbol of a grid line.
@@ -94,73 +95,116 @@ impl Layout {
     }
 }
 
-/// Returns the row of `value`, not rounded, if the scale is `height` rows high. The returned row can be
-/// outside of these rows.
-pub(crate) fn row_of(scale: Scale, value: f64, height: u16) -> f64 {
-    (1.0 - scale.position(value)) * f64::from(height)
+/// The parts of a chart with the scale of its values.
+#[derive(Clone, Copy)]
+pub(crate) struct Plot<'a> {
+    pub(crate) layout: Layout,
+    pub(crate) scale: Scale,
+    pub(crate) theme: &'a Theme,
 }
 
-/// Draws dotted lines at round values, and their labels.
-pub(crate) fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Theme) {
-    let Layout { plot, values, .. } = *layout;
-    if plot.is_empty() {
-        return;
+impl Plot<'_> {
+    /// Returns the row of `value` in the plot, not rounded. It can be outside of the plot.
+    pub(crate) fn row_of(&self, value: f64) -> f64 {
+        (1.0 - self.scale.position(value)) * f64::from(self.layout.plot.height)
     }
-    // There is about one line for four rows.
-    let ticks = scale.ticks((plot.height / 4).clamp(2, TICKS_MAX));
-    for &value in &ticks.values {
-        let row = paint::cells_down(row_of(scale, value, plot.height), plot.height - 1);
-        for x in 0..plot.width {
-            paint::put(buf, plot, (x, row), GRID, theme.faint);
+
+    /// Returns the row of `value` in the plot, which must not be empty.
+    fn nearest_row(&self, value: f64) -> u16 {
+        paint::cells_down(self.row_of(value), self.layout.plot.height - 1)
+    }
+
+    /// Draws dotted lines at round values, and their labels.
+    pub(crate) fn grid(&self, buf: &mut Buffer) {
+        let Layout { plot, values, .. } = self.layout;
+        if plot.is_empty() {
+            return;
         }
-        let text = ticks.text(value);
-        paint::text_before(buf, values, (values.width, row), &text, theme.muted);
+        // There is about one line for four rows.
+        let ticks = self.scale.ticks((plot.height / 4).clamp(2, TICKS_MAX));
+        for &value in &ticks.values {
+            let row = self.nearest_row(value);
+            for x in 0..plot.width {
+                paint::put(buf, plot, (x, row), GRID, self.theme.faint);
+            }
+            let text = ticks.text(value);
+            paint::text_before(buf, values, (values.width, row), &text, self.theme.muted);
+        }
     }
-}
 
-/// Marks `value` in column `x` of the plot, such as a value that is expected later.
-pub(crate) fn mark(buf: &mut Buffer, plot: Rect, x: u16, scale: Scale, value: f64, style: Style) {
-    let row = row_of(scale, value, plot.height);
-    if (0.0..f64::from(plot.height)).contains(&row) {
-        paint::put(buf, plot, (x, paint::cells_down(row, plot.height - 1)), MARK, style);
+    /// Draws a line through dots. `None` interrupts it. If `is_filled` is true, the area below is tinted.
+    pub(crate) fn path(
+        &self,
+        buf: &mut Buffer,
+        dots: impl Iterator<Item = Option<Point>>,
+        style: Style,
+        is_filled: bool,
+    ) {
+        let plot = self.layout.plot;
+        let mut layer = braille::Layer::new(plot.width, plot.height, style);
+        layer.path(dots);
+        if is_filled {
+            layer.wash(plot, buf, self.theme);
+        }
+        layer.render(plot, buf);
     }
-}
 
-/// Draws a tag at the height of `value`, among the labels of values: `◂ 67 630.20`.
-pub(crate) fn tag(
-    buf: &mut Buffer,
-    layout: &Layout,
-    scale: Scale,
-    text: &str,
-    value: f64,
-    style: Style,
-) {
-    let Layout { plot, values, .. } = *layout;
-    if plot.is_empty() || values.is_empty() || !value.is_finite() {
-        return;
+    /// Marks `value` in column `x` of the plot, such as a value that is expected later.
+    pub(crate) fn mark(&self, buf: &mut Buffer, x: u16, value: f64, style: Style) {
+        let plot = self.layout.plot;
+        if (0.0..f64::from(plot.height)).contains(&self.row_of(value)) {
+            paint::put(buf, plot, (x, self.nearest_row(value)), MARK, style);
+        }
     }
-    let row = paint::cells_down(row_of(scale, value, plot.height), plot.height - 1);
-    let text = format!("◂{}", format::right(text, usize::from(values.width - 1)));
-    paint::text(buf, values, (0, row), &text, style);
-}
 
-/// Draws the volumes and their label. `bars` are the column, the volume and the style of each bar.
-pub(crate) fn volumes(
-    buf: &mut Buffer,
-    layout: &Layout,
-    bars: impl Iterator<Item = (u16, f64, Style)> + Clone,
-    theme: &Theme,
-) {
-    let Layout { volume, values, .. } = *layout;
-    let highest = bars.clone().map(|(_, value, _)| value).filter(|value| value.is_finite());
-    let highest = highest.fold(0.0, f64::max);
-    if highest <= 0.0 || volume.is_empty() {
-        return;
+    /// Draws a tag with `value` at its height, among the labels of values: `◂ 67 630.20`.
+    pub(crate) fn tag(&self, buf: &mut Buffer, value: f64, decimals: usize, style: Style) {
+        let Layout { plot, values, .. } = self.layout;
+        if plot.is_empty() || values.is_empty() || !value.is_finite() {
+            return;
+        }
+        let text = format::right(&format::grouped(value, decimals), (values.width - 1).into());
+        let style = self.theme.tag(style);
+        paint::text(buf, values, (0, self.nearest_row(value)), &format!("◂{text}"), style);
     }
-    let row = volume.y.saturating_sub(values.y);
-    paint::text_before(buf, values, (values.width, row), "vol", theme.muted);
-    for (x, value, style) in bars {
-        bar(buf, volume, x, value / highest, style);
+
+    /// Draws the volumes and their label. `bars` are the column, the volume and the style of each bar.
+    pub(crate) fn volumes(
+        &self,
+        buf: &mut Buffer,
+        bars: impl Iterator<Item = (u16, f64, Style)> + Clone,
+    ) {
+        let Layout { volume, values, .. } = self.layout;
+        let highest = bars.clone().map(|(_, value, _)| value).filter(|value| value.is_finite());
+        let highest = highest.fold(0.0, f64::max);
+        if highest <= 0.0 || volume.is_empty() {
+            return;
+        }
+        let row = volume.y.saturating_sub(values.y);
+        paint::text_before(buf, values, (values.width, row), "vol", self.theme.muted);
+        for (x, value, style) in bars {
+            bar(buf, volume, x, value / highest, style);
+        }
+    }
+
+    /// Marks column `x` as a gap: a dotted line with the duration of the gap at its top.
+    pub(crate) fn gap(&self, buf: &mut Buffer, x: u16, length: Duration) {
+        let plot = self.layout.plot;
+        for row in 0..plot.height {
+            paint::put(buf, plot, (x, row), GAP, self.theme.faint);
+        }
+        let text = format::age(length);
+        let width = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        if x.saturating_add(width) < plot.width {
+            paint::text(buf, plot, (x + 1, 0), &text, self.theme.muted);
+        }
+    }
+
+    /// Draws the crosshair in column `x` of the plot and the volumes.
+    pub(crate) fn crosshair(&self, buf: &mut Buffer, x: u16) {
+        for row in 0..self.layout.chart().height {
+            paint::put(buf, self.layout.chart(), (x, row), CROSSHAIR, self.theme.focus);
+        }
     }
 }
 
@@ -180,26 +224,6 @@ fn bar(buf: &mut Buffer, area: Rect, x: u16, share: f64, style: Style) {
         let symbol = BARS.get(usize::from(here)).copied().unwrap_or('█');
         paint::put(buf, area, (x, row), symbol, style);
         eighths -= here;
-    }
-}
-
-/// Marks column `x` as a gap: a dotted line with the duration of the gap at its top.
-pub(crate) fn gap(buf: &mut Buffer, layout: &Layout, x: u16, length: Duration, theme: &Theme) {
-    let plot = layout.plot;
-    for row in 0..plot.height {
-        paint::put(buf, plot, (x, row), GAP, theme.faint);
-    }
-    let text = format::age(length);
-    let width = u16::try_from(text.len()).unwrap_or(u16::MAX);
-    if x.saturating_add(width) < plot.width {
-        paint::text(buf, plot, (x + 1, 0), &text, theme.muted);
-    }
-}
-
-/// Draws the crosshair in column `x` of the plot and the volumes.
-pub(crate) fn crosshair(buf: &mut Buffer, layout: &Layout, x: u16, theme: &Theme) {
-    for row in 0..layout.chart().height {
-        paint::put(buf, layout.chart(), (x, row), CROSSHAIR, theme.focus);
     }
 }
 

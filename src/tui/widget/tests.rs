@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use ratatui::prelude::*;
 
 use super::braille;
-use super::candles::{Candles, Density, Overlay};
+use super::candles::{Candles, Density};
 use super::line::{self, Lines, Point};
 use super::pane::{Pane, divider};
 use super::stats;
@@ -64,8 +64,7 @@ fn plain_chart<'a>(bars: &'a [Bucket], density: Density, theme: &'a Theme) -> Ca
         n_newer: 0,
         n_free: 0,
         density,
-        forecast: None,
-        overlays: &[],
+        lines: &[],
         now: bars.first().map_or_else(Timestamp::default, |c| c.timestamp),
         crosshair: None,
         open_bucket: None,
@@ -83,9 +82,13 @@ fn draw_candles(
     theme: &Theme,
 ) -> Buffer {
     let mut buf = canvas(width, height, theme);
-    let average = stats::moving_average(candles, 20);
+    let average = stats::moving_average(candles, 20).into_iter().zip(candles);
+    let average: Vec<_> = average
+        .map(|(mean, it)| Point { time: it.timestamp, value: mean.unwrap_or(f64::NAN) })
+        .collect();
+    let guide = line::Series::new(&average, theme.overlay[0]);
     let chart = Candles {
-        overlays: &[Overlay { name: String::new(), values: average, style: theme.overlay[0] }],
+        lines: &[line::Series { is_guide: true, ..guide }],
         crosshair: candles.iter().rev().nth(9).map(|candle| candle.timestamp),
         open_bucket: candles.last().map(|candle| candle.timestamp),
         ..plain_chart(candles, density, theme)
@@ -312,12 +315,12 @@ proptest! {
     ) {
         let theme = dark();
         let (mut buf, area) = framed(x, y, width, height);
-        let values: Vec<_> = candles.iter().map(|c| Some(c.open)).collect();
+        let points = points(&candles);
         let chart = Candles {
             bucket: bucket.map(Duration::from_secs),
             n_newer,
             n_free,
-            overlays: &[Overlay { name: String::new(), values, style: theme.up }],
+            lines: &[line::Series { marks: &points, ..line::Series::new(&points, theme.up) }],
             crosshair: candles.first().map(|c| c.timestamp),
             open_bucket: candles.last().map(|c| c.timestamp),
             decimals,
@@ -425,11 +428,9 @@ fn moving_average_far_from_the_candles_does_not_affect_the_scale() {
     assert_ne!(lines(&[other, series]), alone, "a series that is not a guide affects the scale");
     // On a chart of candles, a line far from the candles does not change the scale, either.
     let plain = plain_chart(&candles, Density::Dense, &theme);
-    let values = far.iter().map(|point| Some(point.value)).collect();
-    let overlays = [Overlay { name: String::new(), values, style: theme.muted }];
-    let with_overlay =
-        labels(&|buf| Candles { overlays: &overlays, ..plain }.render(buf.area, buf));
-    assert_eq!(with_overlay, labels(&|buf| plain.render(buf.area, buf)));
+    let guides = [line::Series { is_guide: true, ..other }];
+    let with_guide = labels(&|buf| Candles { lines: &guides, ..plain }.render(buf.area, buf));
+    assert_eq!(with_guide, labels(&|buf| plain.render(buf.area, buf)));
 }
 
 #[test]

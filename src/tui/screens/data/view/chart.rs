@@ -24,7 +24,7 @@ use crate::theme::Theme;
 use crate::time_zone::utc_mark;
 use crate::view::{Frame, draw_centered, draw_field, join_facts, split_columns, split_rows, strip};
 use crate::widget::axis::Scale;
-use crate::widget::candles::{Candles, Overlay};
+use crate::widget::candles::Candles;
 use crate::widget::line::{self, Lines, Point};
 use crate::widget::{format, paint, pane, stats};
 
@@ -250,8 +250,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Buck
         n_newer: 0,
         n_free: 0,
         density: state.zoom.density,
-        overlays: &[],
-        forecast: None,
+        lines: &[],
         now: frame.state.now,
         crosshair: state.crosshair,
         open_bucket: open_bucket(frame),
@@ -272,14 +271,14 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Buck
         n_shown = n_drawn.clamp(1, n_shown - 1);
     };
     let smooth = if state.kind == ChartKind::Heikin { heikin(window.extended) } else { Vec::new() };
-    let overlays = indicators(state.indicators, state.chart.resolution(), window.extended, theme);
     let forecasts = forecast::points(frame, window.seen);
+    let indicators = indicators(frame, &window);
+    let lines = lines_behind(&indicators, forecast::series(&forecasts, window.seen, frame));
     chart = Candles {
         bars: if state.kind == ChartKind::Heikin { &smooth } else { window.extended },
         n_newer: window.n_newer,
         n_free: window.n_free,
-        overlays: &overlays,
-        forecast: Some(forecast::series(&forecasts, window.seen, frame)),
+        lines: &lines,
         scale: share_scale(frame, window.seen),
         ..chart
     };
@@ -298,25 +297,31 @@ fn share_scale(frame: Frame<'_>, seen: &[Bucket]) -> Option<Scale> {
     rows::share_scale(frame.state.data.unit(), values)
 }
 
-/// Returns the indicators of `candles`, most important first.
-fn indicators(
-    chosen: Indicators,
-    resolution: Resolution,
-    candles: &[Bucket],
-    theme: &Theme,
-) -> Vec<Overlay> {
+/// A line over a chart, such as an average.
+struct Indicator {
+    name: String,
+    /// Values at the visible candles. NaN if there is none.
+    points: Vec<Point>,
+    style: Style,
+}
+
+/// Returns the indicators that the user chose over `window`, most important first.
+fn indicators(frame: Frame<'_>, window: &Window<'_>) -> Vec<Indicator> {
+    let state = &frame.state.data;
+    let Window { n_newer, seen, extended: candles, .. } = *window;
     let mean = |n| (format!("MA {n}"), stats::moving_average(candles, n));
     let newer = |n| (format!("EMA {n}"), stats::exponential_average(candles, n));
     let (n, deviations) = BANDS;
     let band = |sign, by| (format!("{sign}{deviations}σ"), stats::band(candles, n, by));
-    let mut styles = theme.overlay;
-    let lines = match chosen {
+    let mut styles = frame.theme.overlay;
+    let lines = match state.indicators {
         Indicators::Off => Vec::new(),
         Indicators::Averages => {
             let mut lines = AVERAGES.map(mean).to_vec();
             // The volume-weighted mean starts again each day, so it has no meaning for daily
             // buckets.
-            if resolution != Resolution::Day && candles.iter().any(|it| it.volume > 0.0) {
+            let is_day = state.chart.resolution() == Resolution::Day;
+            if !is_day && candles.iter().any(|it| it.volume > 0.0) {
                 lines.push(("VWAP".to_owned(), stats::volume_weighted_average(candles)));
             }
             lines
@@ -327,34 +332,41 @@ fn indicators(
             vec![mean(n), band('+', deviations), band('−', -deviations)]
         }
     };
-    let lines = lines.into_iter().zip(styles);
-    lines.map(|((name, values), style)| Overlay { name, values, style }).collect()
+    let n_before = candles.len() - n_newer - seen.len();
+    let lines = lines.into_iter().zip(styles).map(|((name, values), style)| {
+        let values = values.into_iter().skip(n_before).zip(seen);
+        let points = values
+            .map(|(value, it)| Point { time: it.timestamp, value: value.unwrap_or(f64::NAN) });
+        Indicator { name, points: points.collect(), style }
+    });
+    lines.collect()
+}
+
+/// Returns the lines behind candles or a line, the last in front.
+fn lines_behind<'a>(
+    indicators: &'a [Indicator],
+    forecast: line::Series<'a>,
+) -> Vec<line::Series<'a>> {
+    let guide = |it: &'a Indicator| line::Series {
+        is_guide: true,
+        ..line::Series::new(&it.points, it.style)
+    };
+    indicators.iter().rev().map(guide).chain([forecast]).collect()
 }
 
 /// Draws a line through the closing values. Returns the visible candles.
 fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
-    let Window { n_free, seen, extended, n_newer } = Window::of_line(frame, area.width);
+    let window = Window::of_line(frame, area.width);
+    let Window { n_free, seen, .. } = window;
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
     let points = |of: fn(&Bucket) -> f64| -> Vec<Point> {
         seen.iter().map(|it| Point { time: it.timestamp, value: of(it) }).collect()
     };
     let (closes, volumes) = (points(|it| it.close), points(|it| it.volume));
-    let indicators = indicators(state.indicators, state.chart.resolution(), extended, theme);
-    let path = |line: &Overlay| -> Vec<Point> {
-        let values = line.values.iter().skip(extended.len() - n_newer - seen.len());
-        let points = seen.iter().zip(values);
-        points
-            .filter_map(|(it, value)| Some(Point { time: it.timestamp, value: (*value)? }))
-            .collect()
-    };
-    let paths: Vec<_> = indicators.iter().rev().map(|line| (path(line), line.style)).collect();
-    let mut lines: Vec<_> = paths
-        .iter()
-        .map(|(points, style)| line::Series { is_guide: true, ..line::Series::new(points, *style) })
-        .collect();
+    let indicators = indicators(frame, &window);
     let forecasts = forecast::points(frame, seen);
-    lines.push(forecast::series(&forecasts, seen, frame));
+    let mut lines = lines_behind(&indicators, forecast::series(&forecasts, seen, frame));
     lines.push(line::Series { is_filled: true, ..line::Series::new(&closes, theme.series(0)) });
     let apart = apart(seen, state.chart.resolution());
     let tag = if last.close < first.close { theme.down } else { theme.up };
@@ -460,9 +472,9 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (all, one) = (kinds(&|_| true), kinds(&|kind| kind == chosen));
     // Only the names of the indicators are needed, for which one candle is enough.
     let newest = state.chart.candles().last().map_or(&[][..], std::slice::from_ref);
-    let shown = if state.is_comparing() { Indicators::Off } else { state.indicators };
-    let lines = indicators(shown, state.chart.resolution(), newest, theme);
-    let name = |line: &Overlay| {
+    let newest = Window { n_newer: 0, n_free: 0, seen: newest, extended: newest };
+    let lines = if state.is_comparing() { Vec::new() } else { indicators(frame, &newest) };
+    let name = |line: &Indicator| {
         let name = Span::styled(format!(" {}", line.name), line.style);
         (name, Some(Target::Action(Action::Indicators)))
     };
