@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use strum::{EnumString, IntoStaticStr};
+use strum::IntoStaticStr;
 
 use crate::keymap::Action;
 use crate::screens::Screen;
@@ -162,7 +162,7 @@ impl State {
 }
 
 /// A table with columns that can be hidden. Its name is part of the session file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum TableName {
     Nodes,
@@ -173,37 +173,27 @@ pub(crate) enum TableName {
     Actors,
 }
 
-/// Table and title of each hidden column.
+/// The hidden columns, each as the name of its table and its title, such as `nodes PING`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct HiddenColumns(BTreeSet<(TableName, String)>);
+pub(crate) struct HiddenColumns(pub(crate) BTreeSet<String>);
 
 impl HiddenColumns {
     /// Returns true if the column of `table` with this title is hidden.
     pub(crate) fn is_hidden(&self, table: TableName, title: &str) -> bool {
-        self.0.contains(&(table, title.trim().to_owned()))
+        self.0.contains(&column_text(table, title))
     }
 
     /// Hides a visible column, or shows a hidden one.
     pub(crate) fn toggle(&mut self, table: TableName, title: &str) {
-        let column = (table, title.to_owned());
+        let column = column_text(table, title);
         if !self.0.remove(&column) {
             self.0.insert(column);
         }
     }
+}
 
-    /// Returns a text for each hidden column, such as `nodes PING`.
-    pub(crate) fn texts(&self) -> Vec<String> {
-        self.0.iter().map(|(table, title)| format!("{} {title}", <&str>::from(*table))).collect()
-    }
-
-    /// Parses the texts that [`Self::texts`] returns. Ignores invalid texts.
-    pub(crate) fn parse<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
-        let column = |text: &str| {
-            let (table, title) = text.split_once(' ')?;
-            Some((table.parse().ok()?, title.to_owned()))
-        };
-        Self(texts.filter_map(column).collect())
-    }
+fn column_text(table: TableName, title: &str) -> String {
+    format!("{} {}", <&str>::from(table), title.trim())
 }
 
 #[cfg(test)]
@@ -245,13 +235,11 @@ mod tests {
     }
 
     #[test]
-    fn hidden_columns_round_trip_as_texts() {
+    fn hidden_column_is_named_by_its_table_and_its_title() {
         let mut hidden = HiddenColumns::default();
         hidden.toggle(TableName::Actors, "MEAN LOSS");
         hidden.toggle(TableName::Nodes, "PING");
-        assert_eq!(hidden.texts(), ["nodes PING", "actors MEAN LOSS"]);
-        let texts = ["nodes PING", "actors MEAN LOSS", "moon X", "nodes"];
-        assert_eq!(HiddenColumns::parse(texts.into_iter()), hidden);
+        assert_eq!(hidden.0.iter().collect::<Vec<_>>(), ["actors MEAN LOSS", "nodes PING"]);
         assert!(hidden.is_hidden(TableName::Nodes, " PING"));
         hidden.toggle(TableName::Nodes, "PING");
         assert!(!hidden.is_hidden(TableName::Nodes, "PING"));

@@ -15,6 +15,7 @@ use super::latency::Latency;
 use super::services::HeadId;
 use super::stack::{Exit, Stack};
 use crate::state::resource::{Failure, Outcome, Resource};
+use crate::widget::stats;
 
 /// Maximum number of peers that no head lists. The peer that was seen the longest time ago is
 /// evicted.
@@ -154,9 +155,7 @@ pub(crate) struct Nodes {
 impl Node {
     /// Returns the percentage of the node's results that were in the largest result group.
     pub(crate) fn agree_percent(&self) -> Option<f64> {
-        #[expect(clippy::cast_precision_loss, reason = "a percentage needs no more")]
-        let percent = 100.0 * self.n_agreed as f64 / self.n_runs as f64;
-        (self.n_runs > 0).then_some(percent)
+        stats::percent(self.n_agreed, self.n_runs)
     }
 
     /// Returns the groups of the node as a text, such as `gpu+eu`. `*` stands for the general

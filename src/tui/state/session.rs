@@ -42,7 +42,7 @@ pub(crate) fn text(state: &State) -> String {
         "background": state.background,
         "mouse": state.has_mouse,
         "panes": nudges,
-        "hidden": state.hidden_columns.texts(),
+        "hidden": state.hidden_columns.0,
         "profile": state.profiles.current,
         "node": state.cluster.node,
         "dataset": dataset,
@@ -80,7 +80,8 @@ pub(crate) fn restore(state: &mut State, text: &str) {
         state.layout.set(screen, Nudge([0, 1, 2].map(part)));
     }
     let hidden = session["hidden"].as_array().map_or(&[][..], Vec::as_slice);
-    state.hidden_columns = HiddenColumns::parse(hidden.iter().filter_map(Value::as_str));
+    state.hidden_columns =
+        HiddenColumns(hidden.iter().filter_map(Value::as_str).map(str::to_owned).collect());
     state.cluster.node = session["node"].as_str().map(str::to_owned);
     for (address, pins) in session["pins"].as_object().into_iter().flatten() {
         let pins = pins.as_array().into_iter().flatten().filter_map(pinned).collect();

@@ -44,6 +44,12 @@ fn quantile(sorted: &[f64], part: usize, whole: usize) -> Option<f64> {
     Some(lower * (1.0 - share) + upper * share)
 }
 
+/// Returns the share of `part` in `whole` in percent. Returns `None` if `whole` is zero.
+#[expect(clippy::cast_precision_loss, reason = "a percentage needs no more")]
+pub(crate) fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64 * 100.0)
+}
+
 /// Returns the median interval between `times`, which are sorted. Returns zero if there are fewer
 /// than two.
 pub(crate) fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {

@@ -58,9 +58,7 @@ impl State {
     pub(crate) const fn is_form_edited(&self) -> bool {
         self.is_editing && matches!(self.focus, Pane::Form)
     }
-}
 
-impl State {
     /// Handles an action that sends no request and changes no run.
     pub(crate) fn act(&mut self, action: Action, known: ClusterContext<'_>) {
         let is_form = self.focus == Pane::Form;

@@ -47,7 +47,11 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     frame.hits.add(area, Target::Pane(Pane::Results.number()));
     let run = state.execute.results.selected(&state.runs);
     let title = run.map_or_else(|| "Run".to_owned(), |run| format!("Run {}", run.id.0));
-    let info = run.map_or_else(String::new, |run| run_info(run, frame));
+    let info = run.map_or_else(String::new, |run| {
+        let took = format::elapsed(run.elapsed(state.now));
+        let how = if run.phase == Phase::Cancelled { "cancelled" } else { "failed" };
+        results::info(run, frame, &took, &format!("{how} after {took}"))
+    });
     let focus = state.execute.focus == Pane::Results;
     let pane = pane::Pane::new(results::title_with_workers(title, run)).info(info).focus(focus);
     let inside = pane.draw(area, buf, theme);
@@ -111,12 +115,6 @@ fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect
     let [place, below] = split_rows(rest, height.min(room));
     draw_peer_table(place, buf, frame, run);
     below
-}
-
-fn run_info(run: &Run, frame: Frame<'_>) -> String {
-    let took = format::elapsed(run.elapsed(frame.state.now));
-    let how = if run.phase == Phase::Cancelled { "cancelled" } else { "failed" };
-    results::info(run, frame, &took, &format!("{how} after {took}"))
 }
 
 /// Draws the log lines that local processes have written since the request was sent.

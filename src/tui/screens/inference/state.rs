@@ -168,6 +168,20 @@ impl State {
         let n_blocks = age.checked_div(u128::from(list.block_time_ms)).unwrap_or(0);
         Some(list.block_height.saturating_add(u64::try_from(n_blocks).unwrap_or(0)))
     }
+
+    /// Returns the weights and confidence intervals, if they belong to `bundle`. A bundle without
+    /// outliers has others.
+    pub(crate) fn confidence_of(&self, bundle: &Bundle) -> Option<&LatestBody> {
+        let known = self.confidence.as_deref()?;
+        let is_other = self.is_resistant && known.has_outliers;
+        (known.network_inferences.nonce == bundle.nonce && !is_other).then_some(known)
+    }
+
+    /// Returns the poll interval.
+    pub(crate) fn poll_interval(&self) -> Duration {
+        let usual = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };
+        self.interval.unwrap_or(usual)
+    }
 }
 
 /// Returns the weight of `worker` in the combined value, from 0 to 1.
@@ -187,22 +201,6 @@ pub(crate) fn widest_interval(body: &LatestBody, label: &str) -> Option<(f64, f6
     };
     let ((from, to), (low, high)) = (ends(&interval.percentiles)?, ends(&interval.values)?);
     Some((to - from, low, high))
-}
-
-impl State {
-    /// Returns the weights and confidence intervals, if they belong to `bundle`. A bundle without
-    /// outliers has others.
-    pub(crate) fn confidence_of(&self, bundle: &Bundle) -> Option<&LatestBody> {
-        let known = self.confidence.as_deref()?;
-        let is_other = self.is_resistant && known.has_outliers;
-        (known.network_inferences.nonce == bundle.nonce && !is_other).then_some(known)
-    }
-
-    /// Returns the poll interval.
-    pub(crate) fn poll_interval(&self) -> Duration {
-        let usual = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };
-        self.interval.unwrap_or(usual)
-    }
 }
 
 /// Number of bundles of which the values of actors are stored: the columns of a narrow sparkline.

@@ -372,9 +372,7 @@ impl State {
         let idx = here.map_or(0, |here| here.saturating_add_signed(n).min(last));
         self.select_actor(actors.get(idx).map(|actor| actor.worker.clone()));
     }
-}
 
-impl State {
     /// Selects an actor. Its scores are loaded if it stays selected for [`SCORES_AFTER`].
     fn select_actor(&mut self, actor: Option<Address>) {
         if self.actor != actor {
@@ -395,12 +393,7 @@ impl State {
             self.effects.push(Effect::LoadActor { topic, actor });
         }
     }
-}
 
-/// Poll intervals that can be chosen, in seconds.
-const EVERY_SECONDS: [u64; 9] = [1, 3, 5, 10, 15, 30, 60, 120, 300];
-
-impl State {
     /// Changes the poll interval by `n` steps.
     fn change_interval(&mut self, n: isize) {
         let seconds = self.poll_interval().as_secs();
@@ -432,6 +425,9 @@ impl State {
         self.latest.value().is_some() && matches!(why.status, Some(404 | 405 | 501))
     }
 }
+
+/// Poll intervals that can be chosen, in seconds.
+const EVERY_SECONDS: [u64; 9] = [1, 3, 5, 10, 15, 30, 60, 120, 300];
 
 #[cfg(test)]
 mod tests;

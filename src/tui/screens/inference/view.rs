@@ -333,8 +333,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
 fn draw_epoch(row: Rect, buf: &mut Buffer, topic: &TopicSummary, scene: Scene<'_>) {
     let Some(height) = scene.state.height(scene.now) else { return };
     let left = topic.next_epoch_height.saturating_sub(height).min(topic.epoch_length);
-    #[expect(clippy::cast_precision_loss, reason = "the bar has eight steps")]
-    let share = 1.0 - left as f64 / topic.epoch_length.max(1) as f64;
+    let share = 1.0 - stats::percent(left, topic.epoch_length).unwrap_or(0.0) / 100.0;
     // The gauge leaves one column free for a label, so it starts one column earlier.
     let Some(x) = row.width.checked_sub(BAR + 1) else { return };
     let bar = Rect { x: row.x + x, width: BAR + 1, ..row };

@@ -204,15 +204,7 @@ impl State {
         }
         Some(text)
     }
-}
 
-/// Returns true if the message, the name of the process or a field of `log` matches `wanted`.
-pub(crate) fn matches(log: &LocalLog, wanted: &Pattern) -> bool {
-    let texts = [log.message.as_str(), log.process.as_str()];
-    wanted.is_empty() || wanted.matches(&texts, &log.fields.pairs())
-}
-
-impl State {
     /// Performs an action. `page` is the number of lines by which a page key moves.
     pub(crate) fn act(&mut self, action: Action, page: usize) {
         self.edge = None;
@@ -339,6 +331,12 @@ impl State {
         }
         self.selected = Some(number);
     }
+}
+
+/// Returns true if the message, the name of the process or a field of `log` matches `wanted`.
+pub(crate) fn matches(log: &LocalLog, wanted: &Pattern) -> bool {
+    let texts = [log.message.as_str(), log.process.as_str()];
+    wanted.is_empty() || wanted.matches(&texts, &log.fields.pairs())
 }
 
 #[cfg(test)]

@@ -48,9 +48,7 @@ impl State {
         let last = n_rows.iter().rposition(|n| *n > 0).unwrap_or(0);
         ends.iter().position(|end| self.row < *end).unwrap_or(last)
     }
-}
 
-impl State {
     /// Records the latest bundle of a topic.
     pub(crate) fn on_latest(
         &mut self,

@@ -34,7 +34,7 @@ use crate::view::{
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::pane::Pane;
-use crate::widget::{format, paint};
+use crate::widget::{format, paint, stats};
 
 /// Number of the pane with runs.
 const RUNS: usize = 0;
@@ -182,9 +182,7 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
         Span::styled(format::count(n_runs), theme.text.bold()),
         Span::styled(if n_runs == 1 { " answer   " } else { " answers   " }, theme.muted),
     ]);
-    if n_runs > 0 {
-        #[expect(clippy::cast_precision_loss, reason = "a share in whole percent")]
-        let share = n_agreed as f64 / n_runs as f64 * 100.0;
+    if let Some(share) = stats::percent(n_agreed, n_runs) {
         let style = if share < 90.0 { theme.warn } else { theme.up };
         line.push_span(Span::styled(format!("{share:.0} %"), style));
         line.push_span(Span::styled(" agreed", theme.muted));
@@ -390,17 +388,15 @@ fn is_away(frame: Frame<'_>) -> bool {
     frame.state.services.health(Service::Inference).is_away()
 }
 
-/// Returns true if the topic has no value, because no epoch with submissions has closed yet.
-fn lacks_submissions(newest: &Resource<LatestBundle>, topic: &TopicSummary) -> bool {
-    let is_missing = newest.failure().is_some_and(|why| why.status == Some(404));
-    is_missing && newest.value().is_none() && topic.last_nonce.is_none()
-}
-
 fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSummary) {
     let Frame { state, theme, .. } = frame;
     let id = TopicId::new(topic.topic_id);
     let newest = id.and_then(|id| state.overview.topics.get(&id));
-    let newest_known = newest.filter(|newest| !lacks_submissions(newest, topic));
+    // Without a value, no epoch with submissions has closed yet.
+    let is_missing = |it: &Resource<LatestBundle>| {
+        it.value().is_none() && it.failure().is_some_and(|why| why.status == Some(404))
+    };
+    let newest_known = newest.filter(|it| topic.last_nonce.is_some() || !is_missing(it));
     let note = newest_known.map_or_else(String::new, |newest| topic_note(newest, frame));
     let room = usize::from(area.width).saturating_sub(note.chars().count() + 2);
     let title = format!("Topic {} · {}", topic.topic_id, topic.name);

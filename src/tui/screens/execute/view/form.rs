@@ -3,11 +3,11 @@
 use ratatui::prelude::*;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
-use wire::functions::ExecuteRequest;
+use wire::functions::{ExecuteRequest, FunctionBody};
 
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
-use crate::screens::execute::state::{Check, FormField, Pane};
+use crate::screens::execute::state::{Check, Form, FormField, Pane};
 use crate::state::navigation::Steps as _;
 use crate::state::runs::workers_text;
 use crate::state::stack;
@@ -76,11 +76,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     if state.execute.is_form_edited() && state.execute.form.is_open {
         let [_, below] = split_rows(inside, focused_y + 1);
-        match focused {
-            FormField::Function => draw_functions(below, buf, frame),
-            FormField::Stdin => draw_datasets(below, buf, frame),
-            _ => {}
-        }
+        draw_known(below, buf, frame);
     }
 }
 
@@ -212,63 +208,55 @@ fn mark(check: &Check, theme: &Theme) -> (&'static str, Style) {
     }
 }
 
-/// Draws the list of known functions with names that contain the typed text.
-fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+/// Draws the known functions or datasets with names that contain the text of the focused field.
+fn draw_known(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
-    let (found, selected) = state.execute.form.matches();
-    let [_, area] = split_columns(area, LABEL_WIDTH + 1);
-    draw_choices(area, buf, theme, found.len(), selected, |buf, place, idx, style| {
-        let Some(function) = found.get(idx) else { return };
-        let names: Vec<&str> = state.execute.form.names_of(function).collect();
-        let x = paint::text(buf, place, (2, 0), &format::left(&names.join(" · "), 20), style) + 1;
-        if function.by_manifest.is_empty() {
-            let id = format::short_cid(&function.function_id);
-            let x = paint::text(buf, place, (x, 0), &id, theme.muted) + 2;
-            if function.bytes > 0 {
-                let size = format::right(&format::bytes(function.bytes), 9);
-                paint::text(buf, place, (x, 0), &size, theme.muted);
-            }
-        } else {
-            // The head computed these ids from manifests, which do not verify the content.
-            let ids = format!("by manifest: {}", function.by_manifest.join(", "));
-            text_cut(buf, place, (x, 0), &ids, theme.warn);
+    let form = &state.execute.form;
+    let (left, (rows, selected)) = match form.focus {
+        FormField::Function => (LABEL_WIDTH + 1, known_functions(form, theme)),
+        FormField::Stdin => {
+            let (found, selected) = form.dataset_matches();
+            let rows = found.into_iter().map(|name| (name.clone(), String::new(), theme.muted));
+            (SOURCE_WIDTH, (rows.collect(), selected))
         }
-    });
-}
-
-/// Draws the list of datasets with names that contain the typed text.
-fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let (found, selected) = frame.state.execute.form.dataset_matches();
-    let [_, area] = split_columns(area, SOURCE_WIDTH);
-    draw_choices(area, buf, frame.theme, found.len(), selected, |buf, place, idx, style| {
-        let Some(name) = found.get(idx) else { return };
-        text_cut(buf, place, (2, 0), name, style);
-    });
-}
-
-/// Draws rows below a field and highlights the row `selected`. Calls `draw_row` for each row with
-/// its style.
-fn draw_choices(
-    area: Rect,
-    buf: &mut Buffer,
-    theme: &Theme,
-    n_found: usize,
-    selected: Option<usize>,
-    draw_row: impl Fn(&mut Buffer, Rect, usize, Style),
-) {
-    let height = u16::try_from(n_found).unwrap_or(u16::MAX).min(CHOICES_MAX).min(area.height);
+        _ => return,
+    };
+    let [_, area] = split_columns(area, left);
+    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).min(CHOICES_MAX).min(area.height);
     let place = Rect { width: area.width.saturating_sub(3), height, ..area };
     theme.clear(place, buf);
     buf.set_style(place, theme.sel);
-    let first = first_row(selected.unwrap_or(0), n_found, height.into());
-    for (row, idx) in place.rows().zip(first..n_found) {
+    let first = first_row(selected.unwrap_or(0), rows.len(), height.into());
+    for (place, (idx, (name, detail, color))) in place.rows().zip((0..).zip(rows).skip(first)) {
         let is_it = selected == Some(idx);
-        let style = if is_it { theme.focus.add_modifier(Modifier::BOLD) } else { theme.text };
-        if is_it {
-            paint::text(buf, row, (0, 0), "▸", theme.focus);
-        }
-        draw_row(buf, row, idx, style);
+        let style = if is_it { theme.focus.bold() } else { theme.text };
+        let mark = Span::styled(if is_it { "▸ " } else { "  " }, theme.focus);
+        let line = [mark, Span::styled(name, style), Span::styled(detail, color)];
+        paint::line_cut(buf, place, (0, 0), &Line::from_iter(line));
     }
+}
+
+/// A known value of a field: its name, a detail, and the style of the detail.
+type Known = (String, String, Style);
+
+/// Returns the known functions with names that contain the typed text, and the index of the selected
+/// function.
+fn known_functions(form: &Form, theme: &Theme) -> (Vec<Known>, Option<usize>) {
+    let (found, selected) = form.matches();
+    let row = |function: &FunctionBody| {
+        let names: Vec<&str> = form.names_of(function).collect();
+        let (detail, style) = if function.by_manifest.is_empty() {
+            let id = format::short_cid(&function.function_id);
+            let size =
+                if function.bytes > 0 { format::bytes(function.bytes) } else { String::new() };
+            (format!(" {id}  {}", format::right(&size, 9)), theme.muted)
+        } else {
+            // The head computed these ids from manifests, which do not verify the content.
+            (format!(" by manifest: {}", function.by_manifest.join(", ")), theme.warn)
+        };
+        (format::left(&names.join(" · "), 20), detail, style)
+    };
+    (found.into_iter().map(row).collect(), selected)
 }
 
 fn draw_preview(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16) -> u16 {

@@ -148,62 +148,10 @@ impl Form {
         let id = self.text(FormField::FunctionId).trim();
         match known.runs.iter().filter(|run| run.request.function_id == id).count() {
             0 => "not run yet in this session".to_owned(),
-            1 => "1 earlier run".to_owned(),
-            n => format!("{n} earlier runs"),
+            n => counted(n, "earlier run"),
         }
     }
-}
 
-/// Checks a number of seconds. `note` is the hint. An empty text is valid.
-fn check_seconds(text: &str, note: &str) -> Check {
-    match text.parse::<i64>() {
-        _ if text.is_empty() => Check::Fit("s, empty for the default".to_owned()),
-        Ok(1..=SECONDS_MAX) => Check::Fit(format!("s; {note}")),
-        _ => Check::Unfit(format!("seconds, 1 to {SECONDS_MAX}")),
-    }
-}
-
-fn check_subgroup(text: &str, known: ClusterContext<'_>) -> Check {
-    let groups = known.nodes.subgroups(known.stack);
-    if text.is_empty() && groups.is_empty() {
-        return Check::Fit("empty: every node".to_owned());
-    }
-    if text.is_empty() {
-        return Check::Fit(format!("empty: every node; ↓ for known: {}", groups.join(", ")));
-    }
-    match text.parse::<Subgroup>() {
-        Err(_) => Check::Unfit("1 to 128 bytes without spaces".to_owned()),
-        Ok(_) if groups.iter().any(|group| group == text) || groups.is_empty() => {
-            Check::Fit("only nodes of this group".to_owned())
-        }
-        Ok(_) => Check::Doubtful(format!("no node known in \"{text}\"")),
-    }
-}
-
-fn check_selector(text: &str, known: ClusterContext<'_>) -> Check {
-    if text.is_empty() {
-        let declared = known.nodes.declared(known.stack);
-        return Check::Fit(match declared.as_slice() {
-            [] => "such as zone=a,gpu!=none; empty: any".to_owned(),
-            declared => format!("empty: any; ↓ for known: {}", declared.join(", ")),
-        });
-    }
-    let selector: Selector = match text.parse() {
-        Ok(selector) => selector,
-        Err(error) => return Check::Unfit(error.to_string()),
-    };
-    let n_selected = |selector| known.nodes.n_workers_in("", selector, known.stack);
-    match (n_selected(Some(&selector)), n_selected(None)) {
-        (_, 0) => Check::Fit("only workers that declare this".to_owned()),
-        (0, _) => Check::Doubtful("no known worker declares this: the head may refuse".to_owned()),
-        (n, n_known) => Check::Fit(format!("{n} of {n_known} known workers")),
-    }
-}
-
-/// Maximum number of further names of a function.
-const NAMES_MAX: usize = 8;
-
-impl Form {
     /// Adds a further name of the function `function_id`.
     pub(crate) fn also_named(&mut self, function_id: &str, name: &str) {
         let names = self.other_names.entry(function_id.to_owned()).or_default();
@@ -288,3 +236,52 @@ impl Form {
         }
     }
 }
+
+/// Checks a number of seconds. `note` is the hint. An empty text is valid.
+fn check_seconds(text: &str, note: &str) -> Check {
+    match text.parse::<i64>() {
+        _ if text.is_empty() => Check::Fit("s, empty for the default".to_owned()),
+        Ok(1..=SECONDS_MAX) => Check::Fit(format!("s; {note}")),
+        _ => Check::Unfit(format!("seconds, 1 to {SECONDS_MAX}")),
+    }
+}
+
+fn check_subgroup(text: &str, known: ClusterContext<'_>) -> Check {
+    let groups = known.nodes.subgroups(known.stack);
+    if text.is_empty() && groups.is_empty() {
+        return Check::Fit("empty: every node".to_owned());
+    }
+    if text.is_empty() {
+        return Check::Fit(format!("empty: every node; ↓ for known: {}", groups.join(", ")));
+    }
+    match text.parse::<Subgroup>() {
+        Err(_) => Check::Unfit("1 to 128 bytes without spaces".to_owned()),
+        Ok(_) if groups.iter().any(|group| group == text) || groups.is_empty() => {
+            Check::Fit("only nodes of this group".to_owned())
+        }
+        Ok(_) => Check::Doubtful(format!("no node known in \"{text}\"")),
+    }
+}
+
+fn check_selector(text: &str, known: ClusterContext<'_>) -> Check {
+    if text.is_empty() {
+        let declared = known.nodes.declared(known.stack);
+        return Check::Fit(match declared.as_slice() {
+            [] => "such as zone=a,gpu!=none; empty: any".to_owned(),
+            declared => format!("empty: any; ↓ for known: {}", declared.join(", ")),
+        });
+    }
+    let selector: Selector = match text.parse() {
+        Ok(selector) => selector,
+        Err(error) => return Check::Unfit(error.to_string()),
+    };
+    let n_selected = |selector| known.nodes.n_workers_in("", selector, known.stack);
+    match (n_selected(Some(&selector)), n_selected(None)) {
+        (_, 0) => Check::Fit("only workers that declare this".to_owned()),
+        (0, _) => Check::Doubtful("no known worker declares this: the head may refuse".to_owned()),
+        (n, n_known) => Check::Fit(format!("{n} of {n_known} known workers")),
+    }
+}
+
+/// Maximum number of further names of a function.
+const NAMES_MAX: usize = 8;
