@@ -53,7 +53,7 @@ impl<T> List<'_, T> {
 
 /// A question and the keys that respond to it.
 pub(crate) struct Question<'a> {
-    pub(crate) title: &'static str,
+    pub(crate) title: &'a str,
     pub(crate) width: u16,
     pub(crate) lines: Vec<Line<'a>>,
     pub(crate) keys: Line<'a>,

@@ -6,7 +6,7 @@ use ratatui::prelude::*;
 
 use crate::keymap::{Action, Layer};
 use crate::screens::cluster::processes;
-use crate::screens::cluster::state::{NodeGroup, NodeRow, Pane};
+use crate::screens::cluster::state::{NodeGroup, NodeRow, NodeTable, Pane};
 use crate::state::layout::TableName;
 use crate::state::navigation::Steps as _;
 use crate::state::nodes::{Node, Origin};
@@ -18,7 +18,7 @@ use crate::view::{
 };
 use crate::widget::bars::ShareBar;
 use crate::widget::format::{self, NONE};
-use crate::widget::{paint, pane};
+use crate::widget::pane;
 
 /// Height of the details, including the line above them.
 const DETAIL_HEIGHT: u16 = 8;
@@ -26,8 +26,15 @@ const DETAIL_HEIGHT: u16 = 8;
 /// Width of the bar that shows a node's agreement.
 const AGREE_WIDTH: u16 = 10;
 
+/// Label of the last fact about a node. It is as wide as the widest label, so that the texts do not
+/// move when the selection changes.
+const AGREE: &str = "   agree";
+
 /// Width of a node's groups in the details. The functions follow on the same line.
 const GROUPS_WIDTH: usize = 24;
+
+/// Fact about the process of a node that runs elsewhere.
+const NOT_LOCAL: &str = "not local";
 
 /// Title of the column with the names of local nodes. Other nodes have no name.
 const NAME: &str = "NODE";
@@ -128,23 +135,45 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         (None, Some(node)) => state.stack.node_name(&node.peer_id).into_owned(),
         (None, None) => return,
     };
-    let lower = if has_detail {
-        let y = lower.y.saturating_sub(area.y);
-        pane::divider(buf, area.intersection(buf.area), y, title, focus, theme);
-        split_rows(lower, 1)[1]
-    } else {
-        lower
-    };
-    match (group, listed.node()) {
-        (Some(group), _) if has_detail => draw_facts(lower, buf, theme, &facts(group)),
-        (Some(group), _) => {
-            let parts: Vec<String> = facts(group).into_iter().map(|(_, text)| text).collect();
-            let text = format!("{} · {}", group.title, parts.join(" · "));
-            text_cut(buf, lower, (0, 0), &text, theme.muted);
-        }
-        (None, Some(node)) if has_detail => draw_detail(lower, buf, frame, node),
-        (None, Some(node)) => draw_short_detail(lower, buf, frame, node),
-        (None, None) => {}
+    if !has_detail {
+        return draw_short_detail(lower, buf, frame, &listed, title);
+    }
+    let y = lower.y.saturating_sub(area.y);
+    pane::divider(buf, area.intersection(buf.area), y, title, focus, theme);
+    let [_, lower] = split_rows(lower, 1);
+    let facts = selected_facts(&listed, frame);
+    draw_facts(lower, buf, theme, &facts);
+    if let Some(percent) = listed.node().and_then(Node::agree_percent) {
+        let y = u16::try_from(facts.len()).unwrap_or(u16::MAX).saturating_sub(1);
+        let bar = if percent < 90.0 { theme.warn } else { theme.up };
+        let share = ShareBar { share: percent / 100.0, bar, rest: theme.faint };
+        share.render(strip(lower, (9, y), AGREE_WIDTH), buf);
+    }
+}
+
+/// Draws the facts about the selected node or group in a single row.
+fn draw_short_detail(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    listed: &NodeTable,
+    title: String,
+) {
+    let mut facts = selected_facts(listed, frame);
+    // The id and the addresses of a node are long, so they are last.
+    facts.rotate_left(if listed.group().is_some() { 0 } else { 2 });
+    facts.retain(|(label, text)| *label != AGREE && ![NONE, NOT_LOCAL].contains(&text.as_str()));
+    let texts = facts.iter().map(|(_, text)| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let texts: Vec<String> = std::iter::once(title).chain(texts).collect();
+    text_cut(buf, area, (0, 0), &texts.join(" · "), frame.theme.muted);
+}
+
+/// Returns the facts about the selected node or group.
+fn selected_facts(listed: &NodeTable, frame: Frame<'_>) -> Vec<(&'static str, String)> {
+    match (listed.group(), listed.node()) {
+        (Some(group), _) => facts(group),
+        (None, Some(node)) => node_facts(node, frame),
+        (None, None) => Vec::new(),
     }
 }
 
@@ -344,24 +373,31 @@ fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
     }
 }
 
-fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
-    let theme = frame.theme;
-    let groups = match node.subgroups.as_deref() {
-        None => "not known".to_owned(),
-        Some(groups) => {
-            let mut all = vec!["general"];
-            all.extend(groups.iter().map(String::as_str));
-            all.join(" + ")
-        }
+/// Returns the facts about a node. The last one is its agreement, after space for a bar.
+fn node_facts(node: &Node, frame: Frame<'_>) -> Vec<(&'static str, String)> {
+    let now = frame.state.now;
+    let listen = match node.addresses.as_slice() {
+        [] => NONE.to_owned(),
+        [one] => without_peer(one).to_owned(),
+        [one, more @ ..] => format!("{}  and {} more", without_peer(one), more.len()),
+    };
+    let groups = node
+        .subgroups
+        .as_ref()
+        .map(|groups| ["general".to_owned()].into_iter().chain(groups.clone()));
+    let groups = groups.map(|groups| groups.collect::<Vec<_>>().join(" + "));
+    let groups = groups.unwrap_or_else(|| "not known".to_owned());
+    let functions = match node.n_functions {
+        0 => String::new(),
+        n if node.n_ready == 0 => format!("holds {}", format::counted(n, "function")),
+        n => format!("holds {}, {} ready", format::counted(n, "function"), node.n_ready),
     };
     let process = match (&node.process, node.exited) {
         (Some((_, pid)), None) => {
             let local = frame.state.stack.node(&node.peer_id);
             let status = local.map(|(_, status)| status).unwrap_or_default();
-            let mut parts = vec![format!("pid {pid}")];
-            if let Some(since) = status.since {
-                parts.push(format!("up {}", format::coarse(frame.state.now.since(since))));
-            }
+            let up = status.since.map(|since| format!("up {}", format::coarse(now.since(since))));
+            let mut parts: Vec<String> = [format!("pid {pid}")].into_iter().chain(up).collect();
             if let Some(usage) = status.usage {
                 parts.extend(usage.cpu_percent.map(|cpu| format!("cpu {cpu:.1}%")));
                 parts.push(format::bytes(usage.memory_bytes));
@@ -369,94 +405,47 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             }
             parts.join(" · ")
         }
-        (Some(_), Some(_)) => format!("exited: {}", last(node, frame.state.now)),
-        (None, _) => "not local".to_owned(),
+        (Some(_), Some(_)) => format!("exited: {}", last(node, now)),
+        (None, _) => NOT_LOCAL.to_owned(),
     };
-    let mut facts = vec![("peer id", node.peer_id.clone())];
-    let listen = match node.addresses.as_slice() {
-        [] => NONE.to_owned(),
-        [one] => without_peer(one).to_owned(),
-        [one, more @ ..] => format!("{}  and {} more", without_peer(one), more.len()),
+    let agree = match node.agree_percent() {
+        None => "no executions yet".to_owned(),
+        Some(_) => {
+            let (n_agreed, n_runs) = (format::count(node.n_agreed), format::count(node.n_runs));
+            format!("{:width$}{n_agreed} of {n_runs}", "", width = usize::from(AGREE_WIDTH) + 2)
+        }
     };
-    facts.push(("listen", listen));
-    let functions = match node.n_functions {
-        0 => String::new(),
-        n if node.n_ready == 0 => format!("holds {}", format::counted(n, "function")),
-        n => format!("holds {}, {} ready", format::counted(n, "function"), node.n_ready),
-    };
-    // The groups have a fixed width. The functions after them do not move when the selection
-    // changes, so that fewer cells are redrawn.
-    facts.push(("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")));
-    facts.push(("process", process));
+    let mut facts = vec![
+        ("peer id", node.peer_id.clone()),
+        ("listen", listen),
+        // The groups have a fixed width. The functions after them do not move when the selection
+        // changes, so that fewer cells are redrawn.
+        ("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")),
+        ("process", process),
+    ];
     facts.extend(head_facts(node, frame));
     let declared = declared_text(node, frame);
-    if !declared.is_empty() {
-        facts.push(("declares", declared));
-    }
-    for (y, (label, text)) in (0..).zip(&facts) {
-        paint::text(buf, area, (0, y), &format::right(label, 8), theme.muted);
-        text_cut(buf, area, (9, y), text, theme.text);
-    }
-    let y = u16::try_from(facts.len()).unwrap_or(u16::MAX);
-    paint::text(buf, area, (0, y), &format::right("agree", 8), theme.muted);
-    match node.agree_percent() {
-        None => {
-            paint::text(buf, area, (9, y), "no executions yet", theme.muted);
-        }
-        Some(percent) => {
-            let style = if percent < 90.0 { theme.warn } else { theme.up };
-            let share = ShareBar { share: percent / 100.0, bar: style, rest: theme.faint };
-            share.render(strip(area, (9, y), AGREE_WIDTH), buf);
-            let text =
-                format!("{} of {}", format::count(node.n_agreed), format::count(node.n_runs));
-            paint::text(buf, area, (9 + AGREE_WIDTH + 2, y), &text, theme.muted);
-        }
-    }
+    facts.extend(Some(("declares", declared)).filter(|(_, text)| !text.is_empty()));
+    facts.push((AGREE, agree));
+    facts
 }
 
 /// Returns the status and the attributes of a node.
 fn declared_text(node: &Node, frame: Frame<'_>) -> String {
-    let mut parts: Vec<String> = silent_text(node, frame).into_iter().collect();
-    if let Some(status) = node.withheld_text() {
-        let runs =
-            if node.n_running > 0 { format!(", runs {}", node.n_running) } else { String::new() };
-        parts.push(status + &runs);
-    }
-    parts.extend(Some(node.attribute_text()).filter(|text| !text.is_empty()));
-    parts.join("  ")
-}
-
-/// Describes how long a silent node has not responded.
-fn silent_text(node: &Node, frame: Frame<'_>) -> Option<String> {
-    let age = frame.state.now.since(node.silent_since?);
-    Some(format!("not responding for {}", format::coarse(age)))
+    let silent = node.silent_since.map(|since| {
+        format!("not responding for {}", format::coarse(frame.state.now.since(since)))
+    });
+    let status = node.withheld_text().map(|status| match node.n_running {
+        0 => status,
+        n => format!("{status}, runs {n}"),
+    });
+    let declared = Some(node.attribute_text()).filter(|text| !text.is_empty());
+    silent.into_iter().chain(status).chain(declared).collect::<Vec<_>>().join("  ")
 }
 
 /// Returns a multiaddress without its peer id.
 fn without_peer(address: &str) -> &str {
     address.rsplit_once("/p2p/").map_or(address, |(host, _)| host)
-}
-
-fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
-    let theme = frame.theme;
-    let name = match &node.process {
-        Some((name, _)) => name.as_str(),
-        None => node.role.as_deref().unwrap_or("node"),
-    };
-    let mut parts = vec![String::new(), format::shorten(&node.peer_id, 4, 6).into_owned()];
-    parts.extend(node.process.as_ref().map(|(_, pid)| format!("pid {pid}")));
-    parts.push(match node.subgroups.as_deref() {
-        None => "groups not known".to_owned(),
-        Some([]) => "general".to_owned(),
-        Some(groups) => format!("{}+general", groups.join("+")),
-    });
-    parts.extend(silent_text(node, frame));
-    parts.extend(node.withheld_text());
-    parts.extend(Some(node.attribute_text()).filter(|text| !text.is_empty()));
-    parts.extend(node.addresses.first().map(|address| without_peer(address).to_owned()));
-    let (name, rest) = (Span::styled(name, theme.text), parts.join(" · "));
-    let line = Line::from(vec![name, Span::styled(rest, theme.muted)]);
-    paint::line_cut(buf, area, (0, 0), &line);
 }
 
 fn empty_lines(frame: Frame<'_>) -> Vec<String> {

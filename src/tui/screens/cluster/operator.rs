@@ -141,65 +141,61 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, change: &Node
     let changed = nodes.iter().filter(|node| change.peer_ids.contains(&node.peer_id));
     let n_running: usize = changed.map(|node| node.n_running).sum();
     let is_one_head = !state.services.has_several_heads();
-    let (title, texts) = if let Some((group, n_nodes)) = &change.group {
-        let (title, verb, note) = group_question(change.patch, n_running, is_one_head);
-        let what = format!("{verb} {} of {n_nodes} nodes?", change.peer_ids.len());
-        (title, [what, group.clone(), note])
-    } else {
-        let (title, what, note) = node_question(change.patch, n_running, is_one_head);
-        (title, [what.to_owned(), change.peer_ids.concat(), note])
+    let (verb, what, note) = question(change, n_running, is_one_head);
+    let what = match &change.group {
+        Some((_, n_nodes)) => format!("{verb} {} of {n_nodes} nodes?", change.peer_ids.len()),
+        None => what.to_owned(),
     };
+    let group = change.group.as_ref().map(|(title, _)| title.clone());
+    let texts = [what, group.unwrap_or_else(|| change.peer_ids.concat()), note];
     let styles = [theme.text, theme.accent2, theme.muted].into_iter();
     let lines = texts.into_iter().zip(styles).map(|(text, style)| Line::styled(text, style));
     let hints = [(Action::Confirm, "do it "), (Action::Back, "leave it")];
     let keys = frame.hints(Layer::Confirm, &hints);
-    Question { title, width: 62, lines: lines.collect(), keys }.draw(area, buf, frame);
+    Question { title: &format!("{verb}?"), width: 62, lines: lines.collect(), keys }
+        .draw(area, buf, frame);
 }
 
-/// Texts of an overlay: title, question and note.
-type Texts = (&'static str, &'static str, String);
-
-fn node_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Texts {
-    match patch.approval {
-        None => {
-            let by = if is_one_head { "this head" } else { "any head that sees it" };
-            let note = match n_running {
-                0 => format!("It gets no new work from {by}."),
-                n => format!("It gets no new work, and completes what it runs: {n}."),
+/// Returns the verb of a change, the question that precedes changing a single node, and a note.
+fn question(
+    change: &NodeChange,
+    n_running: usize,
+    is_one_head: bool,
+) -> (&'static str, &'static str, String) {
+    let is_group = change.group.is_some();
+    let pick = |one: &'static str, many: &'static str| if is_group { many } else { one };
+    match (change.patch.cordoned, change.patch.approval) {
+        (Some(false), _) => ("Uncordon", "", "They get work again.".to_owned()),
+        (_, None) => {
+            let them = pick("It gets no new work", "They get no new work");
+            let by = match (is_one_head, n_running) {
+                (true, 0) => " from this head.".to_owned(),
+                (false, 0) => {
+                    pick(" from any head that sees it.", " from any head that sees them.")
+                        .to_owned()
+                }
+                (_, n) => format!(
+                    ", and {}: {n}.",
+                    pick("completes what it runs", "complete what they run")
+                ),
             };
-            ("Cordon?", "Cordon this node?", note)
+            ("Cordon", "Cordon this node?", format!("{them}{by}"))
         }
-        Some(NodeApproval::Approved) => {
-            let note = "Its attributes are unverified: compare the whole id.".to_owned();
+        (_, Some(NodeApproval::Refused)) => {
+            let note =
+                pick("Approve it to undo this.", "They get no work. Approve them to undo this.");
+            ("Refuse", "Give this node no work?", note.to_owned())
+        }
+        (_, Some(_)) => {
             let several = "Let this node work for all heads that see it?";
             let what = if is_one_head { "Let this node work for the head?" } else { several };
-            ("Approve?", what, note)
+            let note = pick(
+                "Its attributes are unverified: compare the whole id.",
+                "Their attributes are unverified.",
+            );
+            ("Approve", what, note.to_owned())
         }
-        Some(_) => ("Refuse?", "Give this node no work?", "Approve it to undo this.".to_owned()),
     }
-}
-
-/// Like [`node_question`], for the nodes of a group. Instead of a question, contains a verb to
-/// which the caller adds the number of nodes.
-fn group_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Texts {
-    let note = match (patch.cordoned, patch.approval) {
-        (Some(false), _) => "They get work again.",
-        (_, None) if n_running > 0 => {
-            let note = format!("They get no new work, and complete what they run: {n_running}.");
-            return ("Cordon?", "Cordon", note);
-        }
-        (_, None) if is_one_head => "They get no new work from this head.",
-        (_, None) => "They get no new work from any head that sees them.",
-        (_, Some(NodeApproval::Refused)) => "They get no work. Approve them to undo this.",
-        (_, Some(_)) => "Their attributes are unverified.",
-    };
-    let (title, verb) = match (patch.cordoned, patch.approval) {
-        (Some(false), _) => ("Uncordon?", "Uncordon"),
-        (_, None) => ("Cordon?", "Cordon"),
-        (_, Some(NodeApproval::Refused)) => ("Refuse?", "Refuse"),
-        (_, Some(_)) => ("Approve?", "Approve"),
-    };
-    (title, verb, note.to_owned())
 }
 
 #[cfg(test)]

@@ -98,6 +98,35 @@ impl NameList {
         let rows = Self::all(state).into_iter().flat_map(|list| list.rows);
         rows.map(|(_, goal)| goal).collect()
     }
+
+    /// Draws the title and as many names as fit, followed by an empty row. Draws nothing if the
+    /// list has no names or there is too little space. Returns the height and the number of
+    /// visible names.
+    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
+        let theme = frame.theme;
+        if self.rows.is_empty() || area.height < LIST_HEIGHT_MIN {
+            return (0, 0);
+        }
+        paint::text(buf, area, (0, 0), &self.title, theme.text.add_modifier(Modifier::BOLD));
+        // If not all names fit, the last row contains the number of hidden names.
+        let n_fit = usize::from(area.height - 1).min(NAMES_MAX + 1);
+        let n_shown = if self.n_names > n_fit { n_fit - 1 } else { self.n_names };
+        let width = usize::from(area.width);
+        for (y, ([name, kind, amount], _)) in (1..).zip(self.rows.iter().take(n_shown)) {
+            let room = if kind.is_empty() { width.saturating_sub(30) } else { NAME_WIDTH };
+            let name = format::left(name, room.min(width));
+            let x = paint::text(buf, area, (2, y), &name, theme.accent2) + 2;
+            paint::text(buf, area, (x, y), kind, theme.muted);
+            paint::text_before(buf, area, (area.width, y), amount, theme.muted);
+        }
+        let n_drawn = u16::try_from(n_shown).unwrap_or(u16::MAX);
+        if self.n_names > n_shown {
+            let more = format!("{} more", self.n_names - n_shown);
+            paint::text(buf, area, (2, n_drawn + 1), &more, theme.muted);
+            return ((n_drawn + 3).min(area.height), n_shown);
+        }
+        (n_drawn + 2, n_shown)
+    }
 }
 
 /// Performs an action while the pane has focus. Returns false if the pane does not handle it.
@@ -145,12 +174,8 @@ const LIST_HEIGHT_MIN: u16 = 3;
 /// Minimum height that remains for the lists below steps with gaps between them.
 const LISTS_HEIGHT: u16 = 16;
 
-/// A first step: the keys to press and its description.
-struct Step {
-    keys: Vec<String>,
-    words: String,
-    action: Action,
-}
+/// A first step: the keys to press, its description, and its action.
+type Step = (Vec<String>, String, Action);
 
 /// Draws the pane Start here.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
@@ -166,28 +191,28 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let pitch = if inside.height >= n_steps * 2 + LISTS_HEIGHT { 2 } else { 1 };
     let top = u16::from(inside.height > n_steps);
     let mut y = top;
-    for step in steps {
+    for (keys, words, action) in steps {
         if y >= inside.height {
             return;
         }
-        let mut line = Line::default();
-        for (idx, key) in step.keys.iter().enumerate() {
+        let mut x = 0;
+        for (idx, key) in keys.iter().enumerate() {
             let then = if idx == 0 { "" } else { " then " };
-            line.push_span(Span::styled(then, theme.muted));
-            line.push_span(Span::styled(key.clone(), theme.key));
+            x = paint::text(buf, inside, (x, y), then, theme.muted);
+            x = paint::text(buf, inside, (x, y), key, theme.key);
         }
-        paint::line(buf, inside, (0, y), &line);
-        text_cut(buf, inside, (KEYS_WIDTH, y), &step.words, theme.text);
+        text_cut(buf, inside, (KEYS_WIDTH, y), &words, theme.text);
         let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
-        frame.hits.add(place.intersection(inside), Target::Action(step.action));
+        frame.hits.add(place.intersection(inside), Target::Action(action));
         y += pitch;
     }
     let [_, mut rest] = split_rows(inside, y + 1);
-    if is_nothing_listed(frame) {
+    let lists = NameList::all(frame.state);
+    if lists.iter().all(|list| list.rows.is_empty()) {
         draw_services(rest, buf, frame);
     }
     let mut first = 0;
-    for list in NameList::all(frame.state) {
+    for list in lists {
         let (height, n_shown) = list.draw(rest, buf, frame);
         for (row, place) in (first..first + n_shown).zip(split_rows(rest, 1)[1].rows()) {
             if is_here && frame.state.cluster.start_row == row {
@@ -198,14 +223,6 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         first += list.rows.len();
         rest = split_rows(rest, height)[1];
     }
-}
-
-/// Returns true if no service has listed anything yet.
-fn is_nothing_listed(frame: Frame<'_>) -> bool {
-    let state = frame.state;
-    state.execute.form.functions.is_empty()
-        && state.data.list().is_empty()
-        && state.inference.topics.value().is_none()
 }
 
 /// Draws a short description of the three services.
@@ -226,8 +243,7 @@ fn draw_services(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 fn steps(frame: Frame<'_>) -> Vec<Step> {
     let state = frame.state;
     let key = |layer, action| frame.key(layer, action);
-    let global =
-        |action, words: String| Step { keys: vec![key(Layer::Global, action)], words, action };
+    let global = |action, words: String| (vec![key(Layer::Global, action)], words, action);
     let mut steps = Vec::new();
     let is_starting = state.stack.phase == stack::Phase::Starting;
     let has = |service| state.services.address(service).is_some() || is_starting;
@@ -240,15 +256,13 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
             n => format::counted(n, "worker"),
         };
         let action = Action::OpenForm;
-        steps.push(Step {
-            keys: vec![key(Layer::Cluster, action), key(Layer::Form, Action::Run)],
-            words: format!("run {name} on {on}; equal results form one group"),
-            action,
-        });
+        let keys = vec![key(Layer::Cluster, action), key(Layer::Form, Action::Run)];
+        let words = format!("run {name} on {on}; equal results form one group");
+        steps.push((keys, words, action));
     } else {
         let action = Action::AddNode;
         let words = "start a head on this machine, then workers".to_owned();
-        steps.push(Step { keys: vec![key(Layer::Cluster, action)], words, action });
+        steps.push((vec![key(Layer::Cluster, action)], words, action));
         steps.push(global(Action::Profiles, "use services of another machine".to_owned()));
     }
     if has(Service::Data) {
@@ -270,35 +284,4 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     steps.push(global(Action::Palette, "find anything by name".to_owned()));
     steps.push(global(Action::Help, "the keys of the current screen".to_owned()));
     steps
-}
-
-impl NameList {
-    /// Draws the title and as many names as fit, followed by an empty row. Draws nothing if the
-    /// list has no names or there is too little space. Returns the height and the number of
-    /// visible names.
-    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
-        let theme = frame.theme;
-        if self.rows.is_empty() || area.height < LIST_HEIGHT_MIN {
-            return (0, 0);
-        }
-        paint::text(buf, area, (0, 0), &self.title, theme.text.add_modifier(Modifier::BOLD));
-        // If not all names fit, the last row contains the number of hidden names.
-        let n_fit = usize::from(area.height - 1).min(NAMES_MAX + 1);
-        let n_shown = if self.n_names > n_fit { n_fit - 1 } else { self.n_names };
-        let width = usize::from(area.width);
-        for (y, ([name, kind, amount], _)) in (1..).zip(self.rows.iter().take(n_shown)) {
-            let room = if kind.is_empty() { width.saturating_sub(30) } else { NAME_WIDTH };
-            let name = format::left(name, room.min(width));
-            let x = paint::text(buf, area, (2, y), &name, theme.accent2) + 2;
-            paint::text(buf, area, (x, y), kind, theme.muted);
-            paint::text_before(buf, area, (area.width, y), amount, theme.muted);
-        }
-        let n_drawn = u16::try_from(n_shown).unwrap_or(u16::MAX);
-        if self.n_names > n_shown {
-            let more = format!("{} more", self.n_names - n_shown);
-            paint::text(buf, area, (2, n_drawn + 1), &more, theme.muted);
-            return ((n_drawn + 3).min(area.height), n_shown);
-        }
-        (n_drawn + 2, n_shown)
-    }
 }

@@ -370,21 +370,18 @@ impl NodeGroup {
 /// each of its values has a group.
 fn rows(nodes: &[Node], name: Option<&str>, folds: &Folds) -> Vec<NodeRow> {
     let Some(name) = name else { return (0..nodes.len()).map(NodeRow::Node).collect() };
-    let mut rows = Vec::new();
+    let (mut rows, mut start) = (Vec::new(), 0);
     let value = |node: &Node| node.attributes.get(name).cloned();
-    let mut start = 0;
     for group in nodes.chunk_by(|a, b| value(a) == value(b)) {
         let title = match group.first().and_then(value) {
             Some(value) => format!("{name}={value}"),
             None => format!("no {name}"),
         };
         let (is_folded, nodes) = (folds.is_folded(&title), start..start + group.len());
-        start = nodes.end;
         let mut sum = NodeGroup { title, nodes: nodes.clone(), is_folded, ..NodeGroup::default() };
-        for node in group {
-            sum.add(node);
-        }
+        group.iter().for_each(|node| sum.add(node));
         rows.push(NodeRow::Group(sum));
+        start = nodes.end;
         rows.extend(nodes.filter(|_| !is_folded).map(NodeRow::Node));
     }
     rows
