@@ -18,7 +18,7 @@ mod table;
 pub use action::Action;
 pub(crate) use bindings::Bound;
 pub use bindings::{Keymap, defaults_text};
-pub(crate) use table::TABLE;
+pub(crate) use table::default_rows;
 
 /// Keys that are not letters: name in a key file, key code, displayed text.
 const NAMED: [(&str, KeyCode, &str); 15] = [

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use strum::VariantArray as _;
 
-use super::{Chord, Layer, Resolved, TABLE, sequence};
+use super::{Chord, Layer, Resolved, default_rows, sequence};
 use crate::keymap::Action;
 use crate::user_file::{Fault, Setting};
 use crate::widget::symbols::Symbols;
@@ -38,7 +38,7 @@ pub struct Keymap {
 
 impl Default for Keymap {
     fn default() -> Self {
-        let bindings = TABLE.iter().map(|&(layer, keys, action, hint)| {
+        let bindings = default_rows().map(|(layer, (_, keys, action, hint))| {
             let sequences = keys.iter().filter_map(|keys| sequence(keys)).collect();
             Bound { layer, sequences, action, hint }
         });
@@ -234,11 +234,11 @@ pub fn defaults_text() -> String {
          # \"none\" unbinds a key. Keys of a sequence are separated by spaces.\n",
     );
     let mut section = None;
-    for (layer, keys, action, _) in TABLE {
-        if section.replace(*layer) != Some(*layer) {
+    for (layer, (_, keys, action, _)) in default_rows() {
+        if section.replace(layer) != Some(layer) {
             text.extend(["\n[", layer.into_str(), "]\n"]);
         }
-        for keys in *keys {
+        for keys in keys {
             text.extend(["\"", keys, "\" = \"", &action.name(), "\" # ", action.title(), "\n"]);
         }
     }
@@ -281,10 +281,10 @@ fn keys_named(text: &str, layer: Layer) -> Result<Vec<Chord>, String> {
 
 fn action_named(name: &str, layer: Layer) -> Result<Action, String> {
     // The action of this layer is found before a global action of the same name.
-    let of = |layer: Layer| TABLE.iter().filter(move |(it, ..)| *it == layer);
+    let of = |layer: Layer| default_rows().filter(move |(it, _)| *it == layer);
     let offered = [layer, Layer::Always, Layer::Global].into_iter().flat_map(of);
     let mut seen = HashSet::new();
-    let actions = offered.map(|(_, _, action, _)| *action).filter(|action| seen.insert(*action));
+    let actions = offered.map(|(_, row)| row.2).filter(|action| seen.insert(*action));
     let actions: Vec<Action> = actions.collect();
     if let Some(action) = actions.iter().find(|action| action.name() == name) {
         return Ok(*action);
