@@ -49,10 +49,7 @@ fn perform_live(state: &mut State, action: Action) {
         }
         Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => export(state),
         Action::Jump => state.open(Overlay::Jump(String::new())),
-        Action::Back => {
-            back(state);
-            state.data.reload_after_search();
-        }
+        Action::Back => back(state),
         Action::Quit => quit(state),
         Action::QuitKeeping if matches!(state.overlays.last(), Some(Overlay::ConfirmQuit)) => {
             state.effects.extend([Effect::DetachNodes, Effect::Quit]);

@@ -10,8 +10,9 @@ use crate::local::Level;
 use crate::overlay::save::ExportTable;
 use crate::overlay::view::raise;
 use crate::overlay::{keys, profiles};
+use crate::screens::data::state::live::RANGES;
 use crate::screens::update::send_copy;
-use crate::screens::{cluster, execute};
+use crate::screens::{Screen, cluster, execute};
 use crate::state::State;
 use crate::state::change::{Change, Changed};
 use crate::state::field::Field;
@@ -52,6 +53,15 @@ pub(crate) fn open_save(state: &mut State, shown: Option<String>, path: &str) {
     state.open_form(Form::new(Purpose::Save(shown), "Save the current view", "Save", vec![field]));
 }
 
+/// Opens the form for an export of the charted dataset that suggests `path`.
+pub(crate) fn open_export(state: &mut State, path: &str) {
+    let fields = vec![
+        FormField::new("file", "CSV, or as by .json, .ndjson, .parquet, .arrow", path).required(),
+        FormField::choice("range", "↑↓ at the resolution of the chart", RANGES, RANGES[0]),
+    ];
+    state.open_form(Form::new(Purpose::Export, "Export the rows", "Export", fields));
+}
+
 /// Opens the form of an action on datasets or topics, and checks if the action is possible. Reports why
 /// it is not, if that is known. Returns false for other actions.
 pub(crate) fn begin(state: &mut State, action: Action) -> bool {
@@ -59,6 +69,12 @@ pub(crate) fn begin(state: &mut State, action: Action) -> bool {
         Action::CreateDataset | Action::Import | Action::CreateTopic => (None, None),
         Action::EditDataset | Action::DeleteDataset => (state.data.selected, None),
         Action::EditTopic | Action::DeleteTopic => (None, state.inference.selected),
+        Action::Export if state.screen == Screen::Data => {
+            if let Some(path) = state.data.export_path() {
+                open_export(state, &path);
+            }
+            return true;
+        }
         _ => return false,
     };
     let form = match action {
@@ -166,6 +182,10 @@ pub(crate) fn submit(state: &mut State) {
         Purpose::Wait => state.effects.extend(form.preparation.map(Effect::Prepare)),
         Purpose::Preset => return execute::update::keep_preset(state, form.value("name")),
         Purpose::Save(shown) => save(state, form.value("file"), shown.clone()),
+        Purpose::Export => {
+            state.close();
+            return state.data.begin_export(form.value("file"), form.value("range"));
+        }
         Purpose::AddNode { .. } => return cluster::processes::start(state, &form),
         Purpose::Key(profile) => {
             if !profiles::try_key(state, profile.clone(), form.value("key")) {

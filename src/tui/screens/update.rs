@@ -10,6 +10,7 @@ use crate::event::{
 };
 use crate::keymap::{Action, Layer};
 use crate::local::{Addresses, Level};
+use crate::overlay::form;
 use crate::screens::Screen;
 use crate::screens::data::state::forecast::Target;
 use crate::screens::overview::state::load_bundles;
@@ -303,7 +304,18 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
         DataEvent::Acquired(Ok(Acquired::Already)) => {
             state.notify(format!("tag {PUBLIC_TAG} is already held"), "");
         }
-        DataEvent::Export(ExportNews::Failed(failure) | ExportNews::NotCreated { failure, .. })
+        DataEvent::Export(ExportNews::NotCreated { dataset, failure }) => {
+            state.notify_failure(failure);
+            // Another path can be entered.
+            if state.data.is_shown
+                && state.data.selected == Some(*dataset)
+                && state.overlays.is_empty()
+            {
+                let path = state.data.export.path.clone();
+                form::open_export(state, &path);
+            }
+        }
+        DataEvent::Export(ExportNews::Failed(failure))
         | DataEvent::Acquired(Err(failure)) => state.notify_failure(failure),
         DataEvent::Stream { dataset, news: StreamEvent::Lost { .. } }
             if state.data.deleted == Some(*dataset) =>

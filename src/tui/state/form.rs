@@ -47,6 +47,8 @@ pub(crate) enum Purpose {
     Preset,
     /// Writes this text to a file, or the visible table if it is `None`.
     Save(Option<String>),
+    /// Exports the charted dataset.
+    Export,
     /// Checks and stores the API key of this profile.
     Key(String),
     /// Starts a node on this machine. The address of a head was filled in if `has_address` is true.
@@ -317,13 +319,6 @@ impl Form {
     /// Returns the change that the form requests. `None` for forms that no service handles.
     pub(crate) fn change(&self) -> Option<Change> {
         match &self.purpose {
-            Purpose::Wait
-            | Purpose::Alert
-            | Purpose::Preset
-            | Purpose::Save(_)
-            | Purpose::Key(_)
-            | Purpose::AddNode { .. }
-            | Purpose::Report(_) => None,
             Purpose::Confirm(change) => Some(Change::clone(change)),
             Purpose::CreateDataset => Some(datasets::created(self)),
             Purpose::EditDataset(before) => Some(datasets::edited(self, before)),
@@ -335,6 +330,7 @@ impl Form {
                 let name = self.value("name").to_owned();
                 Some(Change::CreateKey { session: session.clone(), name })
             }
+            _ => None,
         }
     }
 }

@@ -38,11 +38,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         paint::text(buf, room, (1, 0), &format!("{presses} …"), theme.key);
         return;
     }
-    let notice = notice_lines(frame, area.width, right_width(frame));
-    if notice.is_empty() {
-        draw_keys(room, buf, frame);
-    } else {
-        draw_notice(area, buf, frame, &notice);
+    let Some(notice) = state.notices.iter().last() else { return draw_keys(room, buf, frame) };
+    let (glyph, style) = notice_mark(notice.level, theme);
+    paint::put(buf, area, (1, 0), glyph, style);
+    let lines = notice_lines(frame, area.width, right_width(frame));
+    for (y, line) in (0..area.height).zip(lines) {
+        paint::line(buf, area, (INDENT, y), &line);
     }
 }
 
@@ -115,9 +116,6 @@ fn words(binding: &Bound, state: &State) -> &'static str {
         (_, Action::QuitKeeping) if !is_quitting => "",
         (_, Action::Zoom) if state.is_zoomed => "unzoom",
         (_, Action::Pause) if is_paused => "resume",
-        (_, Action::Open) if binding.layer == Layer::Edit && state.data.export.path.is_edited() => {
-            "write"
-        }
         (Screen::Cluster | Screen::Execute, _) if binding.layer != Layer::Edit => {
             result_words(binding, state)
         }
@@ -259,14 +257,4 @@ fn notice_lines(frame: Frame<'_>, width: u16, right: u16) -> Vec<Line<'static>> 
         }
     }
     lines.into_iter().map(|line| Line::from(Span::styled(line, theme.text))).collect()
-}
-
-/// Draws the lines of a notice into `area`, which has a row for each line.
-fn draw_notice(area: Rect, buf: &mut Buffer, frame: Frame<'_>, lines: &[Line<'_>]) {
-    let Some(notice) = frame.state.notices.iter().last() else { return };
-    let (glyph, style) = notice_mark(notice.level, frame.theme);
-    paint::put(buf, area, (1, 0), glyph, style);
-    for (y, line) in (0..area.height).zip(lines) {
-        paint::line(buf, area, (INDENT, y), line);
-    }
 }

@@ -131,8 +131,6 @@ pub(crate) struct State {
     pub(crate) is_documented_only: bool,
     /// True if the addresses of the services are known.
     pub(crate) is_connected: bool,
-    /// True if the list still contains the result of a search that was cleared.
-    pub(crate) is_list_old: bool,
     /// Pending query for rows of the chart or of a sparkline.
     pub(crate) asked: Option<RowsQuery>,
     /// Existence of rows before the oldest loaded row.
@@ -155,13 +153,13 @@ pub(crate) fn pins_key(address: &str) -> &str {
 impl State {
     /// Returns the text field that has focus.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
-        let fields = [&mut self.export.path, &mut self.filter.text, &mut self.search];
+        let fields = [&mut self.filter.text, &mut self.search];
         fields.into_iter().find(|field| field.is_edited())
     }
 
     /// Returns true if a text field has focus.
     pub(crate) const fn is_edited(&self) -> bool {
-        self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
+        self.filter.text.is_edited() || self.search.is_edited()
     }
 
     /// Returns the text that the copy action copies, or `None` if no dataset is selected.
@@ -242,9 +240,7 @@ impl State {
     pub(crate) fn candle_at(&self, time: Timestamp) -> Option<&Bucket> {
         self.chart.nth_newest(self.chart.index_from_newest(time)?)
     }
-}
 
-impl State {
     /// Returns the column that the user chose for the charted dataset, or `None` for the default
     /// column.
     pub(crate) fn chosen_column(&self) -> Option<&String> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
 
-use crate::event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer};
+use crate::event::{DataEvent, DatasetSearch, Effect, ExportNews, StreamEvent, Target, Timer};
 use crate::keymap::Action;
 use crate::screens::data::state::forecast::Forecast;
 use crate::screens::data::state::live::{Status, is_gone};
@@ -169,18 +169,7 @@ impl State {
             DataEvent::Export(ExportNews::Written(progress)) => {
                 self.export.progress = self.export.progress.is_some().then_some(progress);
             }
-            DataEvent::Export(news) => {
-                self.export.progress = None;
-                // If the file cannot be created, another path is entered.
-                if let ExportNews::NotCreated { dataset, .. } = news
-                    && Some(dataset) == self.selected
-                    && self.is_shown
-                    && !self.is_edited()
-                {
-                    self.export.path.edit();
-                    self.pane = Pane::Chart;
-                }
-            }
+            DataEvent::Export(_) => self.export.progress = None,
             DataEvent::Datasets { .. } | DataEvent::Tags { .. } => {}
         }
     }
@@ -200,13 +189,14 @@ impl State {
                 if self.datasets.begin() {
                     self.load_datasets();
                 }
-                self.effects.push(Effect::SetTimer(Timer::Datasets, self.datasets_every()));
+                // A long list is polled less often.
+                let n_pages = self.list().len().div_ceil(DATASETS_OFTEN).max(1);
+                let n_pages = u32::try_from(n_pages).unwrap_or(u32::MAX);
+                let wait = DATASETS_EVERY.saturating_mul(n_pages);
+                self.effects.push(Effect::SetTimer(Timer::Datasets, wait));
             }
             Timer::Rows => {
                 self.load_failed(now);
-                if self.is_list_old && self.effects.is_empty() {
-                    self.load_datasets();
-                }
                 self.load_compared();
                 self.load_partial(now);
                 self.load_sparkline();
@@ -215,12 +205,6 @@ impl State {
             }
             _ => {}
         }
-    }
-
-    /// Returns the poll interval of the list. The interval is longer for a long list.
-    fn datasets_every(&self) -> Duration {
-        let n = self.list().len().div_ceil(DATASETS_OFTEN).max(1);
-        DATASETS_EVERY.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
     }
 
     /// Handles an action.
@@ -236,7 +220,11 @@ impl State {
             }
             Action::MetadataFilter => {
                 // The list is filtered either by a text or by metadata, so the text is cleared.
-                self.is_list_old |= self.search.clear();
+                let is_searched = !self.search.value().is_empty();
+                self.search.clear();
+                if is_searched {
+                    self.load_datasets();
+                }
                 self.filter.text.edit();
                 self.pane = Pane::List;
             }
@@ -287,7 +275,6 @@ impl State {
             Action::RowsTable => self.toggle_table(),
             Action::Pin => self.toggle_pin(now),
             Action::Compare => self.toggle_compared(),
-            Action::Export => self.export(),
             Action::AcquireTag => {
                 self.tag.begin();
                 self.effects.push(Effect::AcquireTag);
@@ -298,9 +285,7 @@ impl State {
 
     /// Confirms the text field that has focus.
     pub(crate) fn confirm_input(&mut self) {
-        if self.export.path.is_edited() {
-            self.begin_export();
-        } else if self.filter.text.is_edited() {
+        if self.filter.text.is_edited() {
             if self.filter.apply() {
                 self.load_datasets();
             }
@@ -312,9 +297,7 @@ impl State {
 
     /// Moves the selection down by `n` rows, in the field, table or list that has focus.
     pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) {
-        if self.export.path.is_edited() {
-            self.export.range = self.export.range.shifted(n.signum());
-        } else if self.filter.text.is_edited() {
+        if self.filter.text.is_edited() {
             self.filter.choose(n.signum());
         } else if self.is_table && self.pane == Pane::Chart {
             self.move_table(n);
@@ -325,35 +308,25 @@ impl State {
         }
     }
 
-    /// Undoes one step: closes the export form, clears a filter, or leaves the crosshair, the
+    /// Undoes one step: clears a filter, or leaves the crosshair, the
     /// scrolled tape, the table or the comparison. Returns false if there was nothing to undo.
     pub(crate) fn back(&mut self) -> bool {
-        if self.export.path.is_edited() {
-            return self.export.path.clear();
+        let is_whole = self.dataset_search() == DatasetSearch::ALL;
+        let is_cleared = self.filter.clear() | self.search.clear();
+        if !is_whole {
+            self.load_datasets();
         }
-        if self.filter.clear() {
-            self.is_list_old = true;
-            return true;
-        }
-        self.is_list_old |= !self.search.value().is_empty();
-        self.search.clear()
+        is_cleared
             || self.crosshair.take().is_some()
             || self.tape_top.take().is_some()
             || std::mem::take(&mut self.is_table)
             || !self.remove_compared(|_| true).is_empty()
     }
 
-    /// Lists all datasets again if a search was cleared.
-    pub(crate) fn reload_after_search(&mut self) {
-        if self.is_list_old {
-            self.load_datasets();
-        }
-    }
-
     /// Handles a change of the text field that has focus.
     pub(crate) fn edited(&mut self) {
         if self.search.is_edited() {
-            self.is_list_old |= self.filter.clear();
+            self.filter.clear();
             return self.load_datasets();
         }
         self.filter.edited();
@@ -426,9 +399,7 @@ impl State {
         }
         self.sort_list();
     }
-}
 
-impl State {
     /// Changes the zoom.
     pub(crate) fn set_zoom(&mut self, zoom: Zoom) {
         self.zoom = zoom;
@@ -456,22 +427,15 @@ impl State {
     /// is near the oldest candle.
     fn put_crosshair(&mut self, n: usize) {
         self.crosshair = self.chart.nth_newest(n).map(|candle| candle.timestamp);
-        if self.chart.candles().len().saturating_sub(n) <= BUCKETS / 4 {
-            self.load_older();
-        }
-    }
-
-    fn load_older(&mut self) {
         let candles = self.chart.candles();
+        let is_near = candles.len().saturating_sub(n) <= BUCKETS / 4;
         let is_full = candles.len() >= chart::CANDLES_MAX;
         let (Some(newest), Some(oldest)) = (self.first_page(), candles.first()) else { return };
-        if self.older == OlderRows::Unknown && self.asked.is_none() && !is_full {
+        if is_near && self.older == OlderRows::Unknown && self.asked.is_none() && !is_full {
             self.ask(rows::query_before(newest, oldest.timestamp));
         }
     }
-}
 
-impl State {
     /// Drops the rows of the table. Loads the latest rows, if the table is shown.
     pub(crate) fn reload_table(&mut self) {
         self.effects.extend(self.table.clear());

@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
-use strum::{IntoStaticStr, VariantArray};
 
 use crate::event::{ExportSize, NamedRow, RowsEvent, StreamEvent};
 use crate::screens::data::state::State;
 use crate::screens::data::state::rows::RecentValues;
-use crate::state::field::Field;
 use crate::state::resource::{Failure, Resource};
 use crate::state::runs::span;
 use crate::widget::format;
@@ -177,6 +175,34 @@ impl State {
     pub(crate) fn has_streams(&self) -> bool {
         self.live.status != Status::Closed || !self.pins.is_empty()
     }
+
+    /// Returns the pinned datasets, followed by at most [`OTHERS_MAX`] other datasets in the order
+    /// of the list.
+    pub(crate) fn watched(&self) -> Vec<WatchedDataset<'_>> {
+        let pinned = self.pins.iter().map(|pin| WatchedDataset {
+            dataset: pin.dataset,
+            name: &pin.name,
+            column: self.shown_column(pin.dataset, &pin.metadata),
+            spark: Some(&pin.spark),
+            unit: unit(&pin.metadata),
+            pin: Some(pin),
+        });
+        let others = self.list().iter().filter(|dataset| !self.is_pinned(dataset.id));
+        let others = others.take(OTHERS_MAX).map(|dataset| WatchedDataset {
+            dataset: dataset.id,
+            name: &dataset.name,
+            column: self.shown_column(dataset.id, &dataset.metadata),
+            spark: self.sparklines.get(&dataset.id),
+            unit: unit(&dataset.metadata),
+            pin: None,
+        });
+        pinned.chain(others).collect()
+    }
+
+    /// Returns true if `dataset` is pinned.
+    pub(crate) fn is_pinned(&self, dataset: DatasetId) -> bool {
+        self.pins.iter().any(|pin| pin.dataset == dataset)
+    }
 }
 
 /// Returns true if a latest row with this timestamp is historic, even if it has just arrived.
@@ -276,72 +302,26 @@ pub(crate) fn is_gone(why: &Failure) -> bool {
     why.status.is_some_and(|status| GONE.contains(&status))
 }
 
-impl State {
-    /// Returns the pinned datasets, followed by at most [`OTHERS_MAX`] other datasets in the order
-    /// of the list.
-    pub(crate) fn watched(&self) -> Vec<WatchedDataset<'_>> {
-        let pinned = self.pins.iter().map(|pin| WatchedDataset {
-            dataset: pin.dataset,
-            name: &pin.name,
-            column: self.shown_column(pin.dataset, &pin.metadata),
-            spark: Some(&pin.spark),
-            unit: unit(&pin.metadata),
-            pin: Some(pin),
-        });
-        let others = self.list().iter().filter(|dataset| !self.is_pinned(dataset.id));
-        let others = others.take(OTHERS_MAX).map(|dataset| WatchedDataset {
-            dataset: dataset.id,
-            name: &dataset.name,
-            column: self.shown_column(dataset.id, &dataset.metadata),
-            spark: self.sparklines.get(&dataset.id),
-            unit: unit(&dataset.metadata),
-            pin: None,
-        });
-        pinned.chain(others).collect()
-    }
+/// Ranges of an export, as in its form: the charted range, the last day or week before the latest row,
+/// or everything.
+pub(crate) const RANGES: &[&str] = &["the charted range", "24 hours", "7 days", "everything"];
 
-    /// Returns true if `dataset` is pinned.
-    pub(crate) fn is_pinned(&self, dataset: DatasetId) -> bool {
-        self.pins.iter().any(|pin| pin.dataset == dataset)
-    }
-}
-
-/// Range of an export. The names are the labels in the form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
-#[strum(const_into_str)]
-pub(crate) enum Range {
-    #[default]
-    #[strum(serialize = "the charted range")]
-    Loaded,
-    /// The last day before the latest row.
-    #[strum(serialize = "24 hours")]
-    Day,
-    /// The last week before the latest row.
-    #[strum(serialize = "7 days")]
-    Week,
-    #[strum(serialize = "everything")]
-    All,
-}
-
-/// The form of an export and the export in progress.
+/// An export.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Export {
-    /// Path as typed.
-    pub(crate) path: Field,
-    pub(crate) range: Range,
+    /// Path of the last export.
+    pub(crate) path: String,
     /// Progress of the export. `None` if no export is in progress.
     pub(crate) progress: Option<ExportSize>,
 }
 
-impl Export {
-    /// Returns the format that the extension of the path names. The default is CSV, which every
-    /// service supports.
-    pub(crate) fn format(&self) -> &'static str {
-        let path = self.path.value().to_lowercase();
-        let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
-        let formats = ["csv", "json", "ndjson", "parquet", "arrow"];
-        formats.into_iter().find(|format| *format == ending).unwrap_or("csv")
-    }
+/// Returns the format that the extension of the path names. The default is CSV, which every service
+/// supports.
+pub(crate) fn format_of(path: &str) -> &'static str {
+    let path = path.to_lowercase();
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let formats = ["csv", "json", "ndjson", "parquet", "arrow"];
+    formats.into_iter().find(|format| *format == ending).unwrap_or("csv")
 }
 
 #[cfg(test)]

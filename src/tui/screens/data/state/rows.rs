@@ -130,6 +130,19 @@ impl State {
         let read = self.sparklines.get(&dataset);
         read.into_iter().chain(pinned).max_by_key(|spark| spark.newest().map(|(time, _)| time))
     }
+
+    /// Returns the columns of the table: the columns of a bucket or of the dataset, or the columns
+    /// of the latest row while those are unknown.
+    pub(crate) fn table_columns(&self) -> Vec<&str> {
+        match self.columns.value() {
+            _ if self.chart.resolution() != Resolution::Raw => BUCKET_COLUMNS.to_vec(),
+            Some(columns) => columns.iter().map(|column| column.name.as_str()).collect(),
+            None => {
+                let newest = self.table.rows.front().into_iter();
+                newest.flat_map(|row| row.values.keys()).map(String::as_str).collect()
+            }
+        }
+    }
 }
 
 fn value_text(value: &Value) -> String {
@@ -369,21 +382,6 @@ impl Table {
         self.rows.drain(..n_over);
         self.has_newer |= n_over > 0;
         if is_empty { self.older.probe(query) } else { None }
-    }
-}
-
-impl State {
-    /// Returns the columns of the table: the columns of a bucket or of the dataset, or the columns
-    /// of the latest row while those are unknown.
-    pub(crate) fn table_columns(&self) -> Vec<&str> {
-        match self.columns.value() {
-            _ if self.chart.resolution() != Resolution::Raw => BUCKET_COLUMNS.to_vec(),
-            Some(columns) => columns.iter().map(|column| column.name.as_str()).collect(),
-            None => {
-                let newest = self.table.rows.front().into_iter();
-                newest.flat_map(|row| row.values.keys()).map(String::as_str).collect()
-            }
-        }
     }
 }
 

@@ -35,7 +35,6 @@ impl State {
 
     pub(crate) fn load_datasets(&mut self) {
         self.datasets.begin();
-        self.is_list_old = false;
         self.effects.push(Effect::LoadDatasets(self.dataset_search()));
     }
 
@@ -247,7 +246,10 @@ impl State {
         }
         let page = match result {
             Ok(page) => page,
-            Err(why) if is_unserved(query.resolution, &why) => return self.leave_resolution(),
+            Err(why) if is_unserved(query.resolution, &why) => {
+                self.is_documented_only = true;
+                return self.set_zoom(self.zoom.coarser(self.resolutions()));
+            }
             Err(why) => return self.rows.settle(Err(why), now),
         };
         let n_before = self.chart.candles().len();
@@ -282,20 +284,6 @@ impl State {
         }
     }
 
-    /// Allows only documented resolutions and selects the next coarser one.
-    fn leave_resolution(&mut self) {
-        self.is_documented_only = true;
-        self.set_zoom(self.zoom.coarser(self.resolutions()));
-    }
-}
-
-/// Returns true if the service refused `resolution`, which is not documented.
-fn is_unserved(resolution: Resolution, why: &Failure) -> bool {
-    !Resolution::DOCUMENTED.contains(&resolution)
-        && why.status.is_some_and(|status| UNFIT.contains(&status))
-}
-
-impl State {
     /// Returns true if `rows` have a column that is not in the list of columns. Returns true only
     /// once for each column.
     pub(crate) fn has_new_column(&mut self, rows: &[NamedRow]) -> bool {
@@ -368,9 +356,7 @@ impl State {
             }
         }
     }
-}
 
-impl State {
     /// Loads the latest rows of the dataset that was read the longest time ago, among those that
     /// are read in turn.
     pub(crate) fn load_sparkline(&mut self) {
@@ -471,6 +457,12 @@ impl State {
         let spark = self.sparklines.entry(dataset);
         spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).take_rows(shape, rows, now);
     }
+}
+
+/// Returns true if the service refused `resolution`, which is not documented.
+fn is_unserved(resolution: Resolution, why: &Failure) -> bool {
+    !Resolution::DOCUMENTED.contains(&resolution)
+        && why.status.is_some_and(|status| UNFIT.contains(&status))
 }
 
 /// Returns the query for the values of a sparkline.

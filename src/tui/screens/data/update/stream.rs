@@ -1,6 +1,5 @@
 //! Streams of the charted and the pinned datasets, and exports.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use model::dataset::{Dataset, DatasetId};
@@ -11,9 +10,10 @@ use model::timestamp::Timestamp;
 use crate::event::{DownloadQuery, Effect, ExportSize, NamedRow, RowsEvent, StreamEvent};
 use crate::screens::data::state::chart::Shape;
 use crate::screens::data::state::live::{
-    HELD_ROWS_MAX, HeldRows, LiveStream, PIN_VALUES, PINS_MAX, Pin, Range, Status, is_gone,
+    Export, HELD_ROWS_MAX, HeldRows, LiveStream, PIN_VALUES, PINS_MAX, Pin, Status, format_of,
+    is_gone,
 };
-use crate::screens::data::state::{Pane, State, pins_key, rows};
+use crate::screens::data::state::{State, pins_key, rows};
 use crate::screens::data::update::{BUCKETS_AGAIN, ROWS_EVERY, TAPE_ROWS};
 use crate::state::resource::{Outcome, Resource};
 
@@ -127,9 +127,7 @@ impl State {
             self.ask(query);
         }
     }
-}
 
-impl State {
     /// Starts or stops reading latest values for the Overview screen.
     pub(crate) fn set_in_overview(&mut self, is_in_overview: bool) {
         self.is_in_overview = is_in_overview;
@@ -251,47 +249,38 @@ impl State {
             self.pins[idx].spark.take_rows(shape.as_ref(), rows, now);
         }
     }
-}
 
-/// Maximum length of a dataset's name within a file name.
-const NAME_MAX: usize = 48;
-
-impl State {
-    /// Opens the export form, or cancels the export in progress.
-    pub(crate) fn export(&mut self) {
+    /// Returns the suggested path for an export of the charted dataset. If an export is in progress,
+    /// cancels it instead.
+    pub(crate) fn export_path(&mut self) -> Option<String> {
         if self.export.progress.take().is_some() {
-            return self.effects.push(Effect::DropExport);
+            self.effects.push(Effect::DropExport);
+            return None;
         }
-        let Some(dataset) = self.dataset() else { return };
         let is_plain = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
-        let name = dataset.name.replace(|letter| !is_plain(letter), "_");
+        let name = self.dataset()?.name.replace(|letter| !is_plain(letter), "_");
         let name: String = name.chars().take(NAME_MAX).collect();
-        let path = format!("{}-{}.csv", name.trim_start_matches('.'), self.chart.resolution());
-        self.export.path.set(&path);
-        self.export.path.edit();
-        self.pane = Pane::Chart;
+        Some(format!("{}-{}.csv", name.trim_start_matches('.'), self.chart.resolution()))
     }
 
-    /// Starts the export that is described by the form.
-    pub(crate) fn begin_export(&mut self) {
-        let path = self.export.path.value().trim().to_owned();
-        let Some(dataset) = self.selected.filter(|_| !path.is_empty()) else { return };
-        self.export.path.confirm();
-        let (start, end) = self.export_bounds();
+    /// Starts an export of `range`, which is one of [`RANGES`].
+    pub(crate) fn begin_export(&mut self, path: &str, range: &str) {
+        let Some(dataset) = self.selected else { return };
+        let (start, end) = self.export_bounds(range);
         let query = DownloadQuery {
             dataset,
             resolution: self.chart.resolution(),
             start,
             end,
-            output: self.export.format(),
+            output: format_of(path),
             columns: Vec::new(),
             extras: BucketExtras::default(),
         };
-        self.export.progress = Some(ExportSize::default());
-        self.effects.push(Effect::Export { query, path: PathBuf::from(path) });
+        self.export = Export { path: path.to_owned(), progress: Some(ExportSize::default()) };
+        self.effects.push(Effect::Export { query, path: path.into() });
     }
 
-    fn export_bounds(&self) -> (Option<Timestamp>, Option<Timestamp>) {
+    fn export_bounds(&self, range: &str) -> (Option<Timestamp>, Option<Timestamp>) {
         let candles = self.chart.candles();
         let (Some(first), Some(last)) = (candles.first(), candles.last()) else {
             return (None, None);
@@ -300,11 +289,14 @@ impl State {
         // timestamp.
         let end = last.timestamp + self.chart.resolution().bucket().unwrap_or_default();
         let back = |hours| Some(end - Duration::from_hours(hours));
-        match self.export.range {
-            Range::Loaded => (Some(first.timestamp), Some(end)),
-            Range::Day => (back(24), Some(end)),
-            Range::Week => (back(7 * 24), Some(end)),
-            Range::All => (None, None),
+        match range {
+            "24 hours" => (back(24), Some(end)),
+            "7 days" => (back(7 * 24), Some(end)),
+            "everything" => (None, None),
+            _ => (Some(first.timestamp), Some(end)),
         }
     }
 }
+
+/// Maximum length of a dataset's name within a file name.
+const NAME_MAX: usize = 48;

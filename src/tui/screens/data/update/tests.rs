@@ -14,6 +14,7 @@ use crate::event::{
 };
 use crate::harness::{self, columns};
 use crate::keymap::Chord;
+use crate::screens::data::state::live::RANGES;
 use crate::screens::data::state::rows::RecentValues;
 use crate::screens::data::update::*;
 use crate::state::resource::Failure;
@@ -276,25 +277,23 @@ fn list_is_filtered_by_one_metadata_field_until_the_filter_is_cleared() {
     state.on(DataEvent::Datasets { search, result }, at(1));
     assert_eq!(state.list().len(), 1);
     assert!(act(&mut state, Action::Refresh, 2).contains(&want));
-    assert!(state.back());
     let want = [Effect::LoadDatasets(DatasetSearch::ALL)];
-    assert_eq!(effects_of(&mut state, State::reload_after_search), want);
+    assert_eq!(effects_of(&mut state, |state| assert!(state.back())), want);
 }
 
 #[test]
 fn export_shows_its_path_range_and_progress() {
     let mut state = charted(vec![row(9, 2.0), row(1, 1.0)]);
-    state.act(Action::Export, at(0));
-    assert_eq!(state.export.path.value(), "cpu-raw.csv");
-    state.export.path.set("out/cpu.json");
-    let asked = effects_of(&mut state, State::confirm_input);
+    assert_eq!(state.export_path().as_deref(), Some("cpu-raw.csv"));
+    let asked = effects_of(&mut state, |state| state.begin_export("out/cpu.json", RANGES[0]));
     let [Effect::Export { query, path }] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((query.output, query.start, query.end), ("json", Some(at(1)), Some(at(9))));
     assert_eq!(path.to_str(), Some("out/cpu.json"));
     let progress = ExportSize { rows: 1, total_rows: Some(2), bytes: 20 };
     state.on(DataEvent::Export(ExportNews::Written(progress.clone())), at(1));
     assert_eq!(state.export.progress, Some(progress));
-    assert_eq!(act(&mut state, Action::Export, 1), [Effect::DropExport]);
+    let cancelled = effects_of(&mut state, |state| assert_eq!(state.export_path(), None));
+    assert_eq!(cancelled, [Effect::DropExport]);
     let progress = ExportSize { rows: 2, total_rows: Some(2), bytes: 40 };
     state.on(DataEvent::Export(ExportNews::Written(progress)), at(1));
     assert_eq!(state.export.progress, None, "the export was cancelled");
@@ -390,10 +389,9 @@ fn search_runs_on_each_edit_and_drops_older_responses() {
     assert_eq!(state.list().len(), 2, "a response to another search");
     found(&mut state, &[dataset(2, "market")]);
     assert_eq!(state.list().len(), 1);
-    assert!(state.back());
     let want = [Effect::LoadDatasets(DatasetSearch::ALL)];
-    assert_eq!(effects_of(&mut state, State::reload_after_search), want);
-    assert_eq!(effects_of(&mut state, State::reload_after_search), []);
+    assert_eq!(effects_of(&mut state, |state| assert!(state.back())), want);
+    assert_eq!(effects_of(&mut state, |state| assert!(!state.back())), []);
 }
 
 #[test]
@@ -544,30 +542,6 @@ fn public_tag_is_acquired_and_the_list_read_again() {
     assert_eq!(act(&mut state, Action::AcquireTag, 0), [Effect::AcquireTag]);
     let event = DataEvent::Acquired(Ok(Acquired::Already));
     assert!(matches!(take(&mut state, event, 1)[..], [Effect::LoadDatasets { .. }]));
-}
-
-#[test]
-fn export_whose_file_cannot_be_created_asks_for_another_path() {
-    let mut state = charted(vec![row(9, 2.0), row(1, 1.0)]);
-    state.act(Action::Export, at(0));
-    state.export.path.set("/missing/cpu.csv");
-    effects_of(&mut state, State::confirm_input);
-    let failed = |number| {
-        let failure = Failure::new("export", "no such file", "");
-        DataEvent::Export(ExportNews::NotCreated { dataset: id(number), failure })
-    };
-    state.on(failed(1), at(1));
-    assert!(state.export.path.is_edited());
-    assert_eq!(state.export.path.value(), "/missing/cpu.csv");
-    effects_of(&mut state, State::confirm_input);
-    state.on(failed(2), at(2));
-    assert!(!state.is_edited(), "another dataset is selected now");
-    let refused = ExportNews::Failed(Failure::new("export", "status 403", ""));
-    state.on(DataEvent::Export(refused), at(3));
-    assert!(!state.is_edited(), "another path does not help");
-    state.is_shown = false;
-    state.on(failed(1), at(4));
-    assert!(!state.is_edited(), "another screen is shown now");
 }
 
 #[test]

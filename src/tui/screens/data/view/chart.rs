@@ -16,13 +16,13 @@ use crate::event::Target;
 use crate::keymap::{Action, Layer};
 use crate::screens::data::state::Pane;
 use crate::screens::data::state::chart::{Shape, heikin};
-use crate::screens::data::state::live::{Export, PERCENT, Range};
+use crate::screens::data::state::live::{Export, PERCENT};
 use crate::screens::data::state::zoom::{ChartKind, Indicators};
 use crate::screens::data::view::rows;
 use crate::state::services::Service;
 use crate::theme::Theme;
 use crate::time_zone::utc_mark;
-use crate::view::{Frame, draw_centered, draw_field, join_facts, split_columns, split_rows, strip};
+use crate::view::{Frame, draw_centered, join_facts, split_rows, strip};
 use crate::widget::axis::Scale;
 use crate::widget::candles::Candles;
 use crate::widget::line::{self, Lines, Point};
@@ -71,14 +71,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 
 /// Draws the content of the pane. Returns the last visible candle, or `None` if this is the latest
 /// candle.
-fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
+fn draw_body(body: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
     let (state, theme) = (&frame.state.data, frame.theme);
-    let is_exported = state.export.path.is_edited();
-    // The form of an export takes three rows above the chart.
-    let [form, body] = split_rows(area, if is_exported { 3 } else { 0 });
-    if is_exported {
-        draw_export(form, buf, frame);
-    }
     if state.is_table {
         rows::draw_table(body, buf, frame);
         return None;
@@ -124,34 +118,11 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
     seen.last().copied().filter(|last| last.timestamp < newest)
 }
 
-/// Draws the form of an export: the path of its file and its range.
-fn draw_export(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let (export, theme) = (&frame.state.data.export, frame.theme);
-    paint::text(buf, area, (0, 0), "export to", theme.muted);
-    let [_, place] = split_columns(area, 10);
-    draw_field(place, buf, theme, &export.path, export.path.is_edited());
-    let mut spans = vec![Span::styled("↑↓ ", theme.key)];
-    for range in Range::VARIANTS {
-        let chosen = theme.text.bold().underlined();
-        let style = if *range == export.range { chosen } else { theme.muted };
-        spans.extend([Span::styled(range.into_str(), style), Span::raw("  ")]);
-    }
-    let resolution = frame.state.data.chart.resolution();
-    let rest = format!("│ {resolution} as {} by its ending  ", export.format());
-    spans.extend([
-        Span::styled(rest, theme.muted),
-        Span::styled(frame.key(Layer::Edit, Action::Open), theme.key),
-        Span::styled(" writes", theme.muted),
-    ]);
-    paint::line_cut(buf, area, (0, 1), &Line::from(spans));
-}
-
 /// Describes the progress of the export. `None` if there is no export in progress.
 fn export_note(export: &Export) -> Option<String> {
     let progress = export.progress.as_ref()?;
     let n_rows = format::counted(progress.rows, "row");
-    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-    let share = progress.total_rows.map(|n| progress.rows as f64 / n.max(1) as f64 * 100.0);
+    let share = progress.total_rows.and_then(|n| stats::percent(progress.rows, n));
     let share = share.map_or_else(String::new, |share| format!(" {share:.0}%"));
     Some(format!("exporting{share} · {n_rows} · {}", format::bytes(progress.bytes)))
 }

@@ -12,11 +12,16 @@ use model::timestamp::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{DataEvent, DatasetSearch, Effect, NamedRow, Rows, RowsPage, StreamEvent};
+use crate::event::{
+    DataEvent, DatasetSearch, Effect, ExportNews, ExportSize, NamedRow, Rows, RowsPage, StreamEvent,
+};
 use crate::harness::{self, noise};
 use crate::keymap::Action;
 use crate::screens::Screen;
+use crate::screens::data::state::live::RANGES;
+use crate::screens::update::on_data;
 use crate::state;
+use crate::state::overlay::Overlay;
 use crate::state::resource::Failure;
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
@@ -234,6 +239,29 @@ fn check(name: &str, state: &state::State, width: u16, height: u16) {
 }
 
 #[test]
+fn export_whose_file_cannot_be_created_asks_for_another_path() {
+    let mut state = opened("cpu");
+    (state.screen, state.data.is_shown) = (Screen::Data, true);
+    let is_asked = |state: &mut state::State, news| {
+        state.overlays.clear();
+        on_data(state, DataEvent::Export(news));
+        matches!(state.overlays.last(), Some(Overlay::Form(form)) if form.value("file") == "/x/cpu.csv")
+    };
+    state.data.begin_export("/x/cpu.csv", RANGES[1]);
+    let failed = |number| {
+        let failure = Failure::new("export", "no such file", "");
+        ExportNews::NotCreated { dataset: id(number), failure }
+    };
+    let shown = state.data.selected.unwrap();
+    assert!(is_asked(&mut state, failed(shown.get())));
+    assert!(!is_asked(&mut state, failed(3)), "another dataset is selected now");
+    let refused = ExportNews::Failed(Failure::new("export", "status 403", ""));
+    assert!(!is_asked(&mut state, refused), "another path does not help");
+    state.data.is_shown = false;
+    assert!(!is_asked(&mut state, failed(shown.get())), "another screen is shown now");
+}
+
+#[test]
 fn candles_are_drawn_at_three_sizes() {
     let mut state = with_buckets(opened("synthetic-btc"));
     check("data_58x14", &state, 58, 14);
@@ -355,7 +383,7 @@ fn loading_empty_stale_failed_and_paused_screens_are_drawn() {
     pinned.data.act(Action::Indicators, now());
     let mut paused = opened("cpu");
     paused.data.act(Action::Pause, now());
-    paused.data.act(Action::Export, now());
+    paused.data.export.progress = Some(ExportSize::default());
     let states = vec![
         ("loading", blank()),
         ("empty", with(found(Vec::new()))),
