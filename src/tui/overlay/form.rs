@@ -380,20 +380,17 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Form) 
     for (y, line) in (0..inside.height.saturating_sub(2)).zip(&intro) {
         paint::text(buf, inside, (0, y), line, intro_style);
     }
-    let labels = form.fields.iter().map(|field| count(field.label.len()));
-    let label_width = labels.max().unwrap_or(0);
     let mut y = n_intro;
-    let visible = form.fields.iter().enumerate().skip(first).take(shown.into());
-    for (idx, field) in visible {
-        let of = FieldPlace { idx, label_width, is_focused: idx == form.focus };
-        draw_form_field(split_rows(inside, y)[1], buf, frame, field, of);
+    for idx in (first..form.fields.len()).take(shown.into()) {
+        let [_, below] = split_rows(inside, y);
+        draw_form_field(below, buf, frame, form, idx);
         if is_roomy {
-            draw_hint(inside, buf, frame, (label_width + 2, y + 1), form, field);
+            draw_hint(split_rows(below, 1)[1], buf, frame, form, idx);
         }
         y += pitch;
     }
-    if let Some(field) = form.fields.get(form.focus).filter(|_| !is_roomy) {
-        draw_hint(inside, buf, frame, (label_width + 2, y), form, field);
+    if !is_roomy {
+        draw_hint(split_rows(inside, y)[1], buf, frame, form, form.focus);
         y += 1;
     }
     if n_message > 0 {
@@ -429,30 +426,17 @@ fn message(form: &Form, frame: Frame<'_>, width: u16) -> (Vec<String>, Style) {
     }
 }
 
-/// Place of a field in its form.
-#[derive(Clone, Copy)]
-struct FieldPlace {
-    idx: usize,
-    label_width: u16,
-    is_focused: bool,
-}
-
-fn draw_form_field(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    field: &FormField,
-    FieldPlace { idx, label_width, is_focused }: FieldPlace,
-) {
+fn draw_form_field(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Form, idx: usize) {
+    let Some(field) = form.fields.get(idx) else { return };
     let n_letters = field.text.value().chars().count();
     // A hidden text is shown as one mark for each letter.
     let hidden = Field::edited(&"•".repeat(n_letters.min(usize::from(area.width) / 2)));
     let of = LabelledField {
         label: field.label,
-        label_width,
+        label_width: label_width(form),
         width: area.width,
-        is_focused,
-        has_caret: is_focused,
+        is_focused: idx == form.focus,
+        has_caret: idx == form.focus,
         ground: frame.theme.bg,
         choice: matches!(field.kind, FieldKind::Choice(_)).then(|| field.text.value()),
         text: if field.kind == FieldKind::Secret { &hidden } else { &field.text },
@@ -461,20 +445,19 @@ fn draw_form_field(
     frame.hits.add(Rect { height: 1, ..area }, Target::Row { pane: 0, row: idx });
 }
 
+fn label_width(form: &Form) -> u16 {
+    let widest = form.fields.iter().map(|field| field.label.len()).max();
+    u16::try_from(widest.unwrap_or(0)).unwrap_or(u16::MAX)
+}
+
 /// Draws the problem of a field after an attempt to submit the form, otherwise its hint.
-fn draw_hint(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    at: (u16, u16),
-    form: &Form,
-    field: &FormField,
-) {
+fn draw_hint(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Form, idx: usize) {
+    let Some(field) = form.fields.get(idx) else { return };
     let (text, style) = match form.problem(field).filter(|_| form.is_tried) {
         Some(problem) => (format!("└ {problem}"), frame.theme.down),
         None => (field.hint.to_owned(), frame.theme.muted),
     };
-    text_cut(buf, area, at, &text, style);
+    text_cut(buf, area, (label_width(form) + 2, 0), &text, style);
 }
 
 /// Draws the buttons into the last row of `area`.

@@ -1,6 +1,5 @@
 //! Updates of the Data screen: responses of the service, timers, keys and clicks.
 
-mod compare;
 pub(crate) mod forecast;
 mod load;
 mod stream;
@@ -28,7 +27,7 @@ const BUCKETS: usize = 1_000;
 
 /// Number of buckets that are read again when a bucket closes. The buckets that are read replace buckets
 /// folded from live rows.
-const BUCKETS_AGAIN: usize = 3;
+pub(crate) const BUCKETS_AGAIN: usize = 3;
 
 /// Number of rows on the tape.
 const TAPE_ROWS: usize = 200;

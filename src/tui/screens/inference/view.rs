@@ -45,7 +45,7 @@ use crate::view::{
     Cell, Column, Frame, Side, Table, draw_centered, draw_failure, split_columns, split_rows,
 };
 use crate::widget::bars::{Floor, Sparkline};
-use crate::widget::line::{self, Lines, Point};
+use crate::widget::line::{Lines, Point, Series};
 use crate::widget::pane;
 use crate::widget::strip::Strip;
 use crate::widget::{format, paint, stats};
@@ -142,13 +142,7 @@ impl Scene<'_> {
     }
 
     /// Draws lines, the last line on top. If all values are shares, the scale is from 0 to 100.
-    fn draw_lines(
-        &self,
-        area: Rect,
-        buf: &mut Buffer,
-        lines: &[line::Series<'_>],
-        decimals: usize,
-    ) {
+    fn draw_lines(&self, area: Rect, buf: &mut Buffer, lines: &[Series<'_>], decimals: usize) {
         let values = lines.iter().flat_map(|line| line.points).map(|point| point.value);
         let scale = share_scale(self.unit, values);
         Lines { scale, ..Lines::new(lines, self.now, decimals, self.theme) }.render(area, buf);
@@ -378,14 +372,14 @@ pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let error_height = if body.height >= 12 { 2 } else { 0 };
     let [chart, below] = split_rows(body, body.height - error_height);
     let lines = [
-        line::Series::new(&naive, theme.muted),
-        line::Series::new(&truth, theme.up),
-        line::Series { is_filled: true, ..line::Series::new(&combined, theme.series(1)) },
+        Series::new(&naive, theme.muted),
+        Series::new(&truth, theme.up),
+        Series { is_filled: true, ..Series::new(&combined, theme.series(1)) },
     ];
     let decimals = format::decimals_for(combined.iter().map(|point| point.value));
     scene.draw_lines(chart, buf, &lines, decimals);
     if error_height > 0 {
-        draw_difference(split_rows(below, 1)[1], buf, &combined, &naive, scene);
+        draw_difference(split_rows(below, 1)[1], buf, [&combined, &naive], scene);
     }
 }
 
@@ -432,13 +426,8 @@ pub(super) fn gap(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
 }
 
 /// Draws a bar for each epoch: the distance between the combined and the naive value.
-fn draw_difference(
-    row: Rect,
-    buf: &mut Buffer,
-    combined: &[Point],
-    naive: &[Point],
-    scene: Scene<'_>,
-) {
+fn draw_difference(row: Rect, buf: &mut Buffer, lines: [&[Point]; 2], scene: Scene<'_>) {
+    let [combined, naive] = lines;
     let naive: BTreeMap<_, _> = naive.iter().map(|point| (point.time, point.value)).collect();
     let difference = |point: &Point| Some((point.value - naive.get(&point.time)?).abs());
     let values: Vec<Option<f64>> = combined.iter().map(difference).collect();
@@ -481,7 +470,7 @@ pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     }
     let [chart, row] = split_rows(body, body.height.saturating_sub(1));
     let gap = gap(combined.iter().map(|point| point.time));
-    let drawn = [2, 1, 0].map(|idx| line::Series::new(&lines[idx], styles[idx]));
+    let drawn = [2, 1, 0].map(|idx| Series::new(&lines[idx], styles[idx]));
     let decimals = format::decimals_of(sums[0]);
     Lines { gap, ..Lines::new(&drawn, scene.now, decimals, theme) }.render(chart, buf);
     draw_means(row, buf, sums, combined.len(), scene);

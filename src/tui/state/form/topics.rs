@@ -1,15 +1,14 @@
 //! Forms that create, edit and delete a topic.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use model::resolution::Resolution;
 use model::topic::TopicId;
 use wire::inference::cases::Decimal;
 use wire::inference::network::{PredictorSettings, TopicSettings};
 
 use super::{Form, FormField, Purpose};
 use crate::state::change::Change;
+use crate::state::runs::span;
 
 /// Loss functions. The first is the default.
 const LOSSES: &[&str] =
@@ -113,11 +112,9 @@ fn fields(
     ]
 }
 
-/// Parses a duration of up to 30 days, such as `12s` or `5m`, to seconds.
+/// Parses a duration, such as `12s` or `90m`, to seconds.
 fn seconds(text: &str) -> Option<u64> {
-    let resolution = text.parse::<Resolution>().ok().and_then(Resolution::bucket);
-    let seconds = text.strip_suffix('s').and_then(|number| number.parse().ok());
-    resolution.map(|length: Duration| length.as_secs()).or(seconds).filter(|seconds| *seconds > 0)
+    span(text).map(|span| span.as_secs()).filter(|seconds| *seconds > 0)
 }
 
 /// Returns `before` with the settings in `form`.

@@ -19,7 +19,7 @@ use crate::screens::data::state::live::{PERCENT, PIN_VALUES, WatchedDataset, is_
 use crate::screens::data::state::rows::{OlderRows, RecentValues, SPARK_VALUES, Table};
 use crate::state::services::{Health, Service};
 use crate::theme::Theme;
-use crate::view::{Frame, draw_centered, draw_failure, first_row, split_rows};
+use crate::view::{Frame, draw_centered, draw_failure, first_row, split_rows, strip};
 use crate::widget::axis::Scale;
 use crate::widget::braille;
 use crate::widget::{format, paint, pane};
@@ -386,20 +386,14 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
         let note =
             away.map_or_else(|| pin_note(one, frame.state.now), |it| it.content.into_owned());
         let end = paint::text(buf, bottom, (0, 0), &format::fit(&note, area.width.into()), style);
-        let room = usize::from(area.width.saturating_sub(end + 2));
-        draw_move(bottom, buf, one, &values, room, theme);
+        let room = strip(bottom, (end + 2, 0), area.width.saturating_sub(end + 2));
+        draw_move(room, buf, one, &values, theme);
     }
 }
 
-/// Draws the change of a card's values at the right end of `row`, if it fits into `room` columns.
-fn draw_move(
-    row: Rect,
-    buf: &mut Buffer,
-    one: &WatchedDataset<'_>,
-    values: &[f64],
-    room: usize,
-    theme: &Theme,
-) {
+/// Draws the change of a card's values at the right end of `row`, if it fits.
+fn draw_move(row: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, values: &[f64], theme: &Theme) {
+    let room = usize::from(row.width);
     let (Some(first), Some(last)) = (values.first(), values.last()) else { return };
     let change = last - first;
     let percent = change / first.abs() * 100.0;

@@ -125,7 +125,7 @@ fn draw_line(area: Rect, buf: &mut Buffer, frame: Frame<'_>, fields: &[FormField
             _ => Rect { x: area.x.saturating_add(idx * width), width, ..area },
         };
         let check = form.check(*field, context);
-        draw_form_field(split_rows(place, y)[1], buf, frame, *field, &check);
+        draw_input(split_rows(place, y)[1], buf, frame, *field, &check);
         let is_here = state.execute.focus == Pane::Form && form.focus == *field;
         let (_, style) = mark(&check, theme);
         // An error is more important than the hint of the focused field.
@@ -158,13 +158,7 @@ fn draw_line(area: Rect, buf: &mut Buffer, frame: Frame<'_>, fields: &[FormField
     y + gap
 }
 
-fn draw_form_field(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    field: FormField,
-    check: &Check,
-) {
+fn draw_input(area: Rect, buf: &mut Buffer, frame: Frame<'_>, field: FormField, check: &Check) {
     let Frame { state, theme, .. } = frame;
     let form = &state.execute.form;
     let is_here = state.execute.focus == Pane::Form && form.focus == field;

@@ -21,7 +21,7 @@ use crate::view::{
 };
 use crate::widget::bars::{DivergingBar, Floor, ShareBar, Sparkline};
 use crate::widget::format::{self, or_none};
-use crate::widget::line::{self, Point};
+use crate::widget::line::{Point, Series};
 use crate::widget::paint;
 use crate::widget::pane::{self, padded};
 use crate::widget::stats::Quartiles;
@@ -251,9 +251,9 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) 
     paint::line(buf, top, (0, 0), &legend);
     // A missing value interrupts a line.
     let lines = [
-        line::Series::new(&truth, theme.up),
-        line::Series::new(&combined, theme.series(1)),
-        line::Series { is_filled: true, ..line::Series::new(&values, own) },
+        Series::new(&truth, theme.up),
+        Series::new(&combined, theme.series(1)),
+        Series { is_filled: true, ..Series::new(&values, own) },
     ];
     scene.draw_lines(chart, buf, &lines, scene.decimals());
 }
