@@ -151,18 +151,16 @@ impl Tier {
     /// Returns the space that a terminal of this size offers. `None` if it is too small for any
     /// screen.
     pub(crate) fn for_area(area: Rect) -> Option<Self> {
-        let fits = |width, height| area.width >= width && area.height >= height;
-        if fits(150, 40) {
-            Some(Self::Huge)
-        } else if fits(110, 30) {
-            Some(Self::Large)
-        } else if fits(80, 24) {
-            Some(Self::Medium)
-        } else if fits(SIZE_MIN.0, SIZE_MIN.1) {
-            Some(Self::Small)
-        } else {
-            None
-        }
+        let sizes = [
+            (SIZE_MIN, Self::Small),
+            ((80, 24), Self::Medium),
+            ((110, 30), Self::Large),
+            ((150, 40), Self::Huge),
+        ];
+        let fits = |((width, height), _): &((u16, u16), Self)| {
+            area.width >= *width && area.height >= *height
+        };
+        sizes.into_iter().rfind(fits).map(|(_, tier)| tier)
     }
 }
 

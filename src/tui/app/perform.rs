@@ -58,7 +58,7 @@ fn perform_live(state: &mut State, action: Action) {
         Action::Interrupt => interrupt(state),
         Action::Suspend => state.effects.push(Effect::Suspend),
         Action::Zoom => state.is_zoomed ^= true,
-        Action::EnterKey | Action::ForgetKey => overlay::update::key(state, action),
+        Action::EnterKey | Action::ForgetKey => overlay::profiles::act(state, action),
         Action::Narrower
         | Action::Wider
         | Action::Shorter

@@ -75,20 +75,16 @@ pub(crate) fn curl_of(
 /// Returns the command line that requests `path` from the head with address `head`.
 fn curl(addresses: &Addresses, head: Option<&str>, path: &str) -> String {
     let head = head.unwrap_or("$HEAD").trim_end_matches('/');
-    let token = match addresses.head_token {
-        Some(_) => format!(" -H \"authorization: Bearer {KEY_VARIABLE}\""),
-        None => String::new(),
-    };
-    format!("curl {head}{path}{token}")
+    let token = addresses.head_token.as_ref();
+    let token = token.map(|_| format!(" -H \"authorization: Bearer {KEY_VARIABLE}\""));
+    format!("curl {head}{path}{}", token.unwrap_or_default())
 }
 
 /// Returns the command line that requests `path` from another service at `address`.
 fn curl_with_key(addresses: &Addresses, address: &str, path: &str) -> String {
-    let key = match addresses.api_key {
-        Some(_) => format!(" -H \"{}: {KEY_VARIABLE}\"", paths::API_KEY_HEADER),
-        None => String::new(),
-    };
-    format!("curl {}{key}", quoted(&format!("{address}{path}")))
+    let key = addresses.api_key.as_ref();
+    let key = key.map(|_| format!(" -H \"{}: {KEY_VARIABLE}\"", paths::API_KEY_HEADER));
+    format!("curl {}{}", quoted(&format!("{address}{path}")), key.unwrap_or_default())
 }
 
 /// Returns `table` as CSV or JSON. Returns an empty text for a table without rows. Empty formats

@@ -39,18 +39,19 @@ pub(crate) fn refused_form(state: &State) -> Option<Form> {
 /// pasted into the list.
 pub(crate) fn begin_key(state: &mut State, row: usize) {
     if state.profiles.choices().get(row).is_some_and(|choice| choice.name().is_some()) {
-        act(state, Action::EnterKey, Some(row));
+        act(state, Action::EnterKey);
     }
 }
 
-/// Handles an action on the key of the profile at `row`, or of the profile in use if `row` is
-/// `None`.
-pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
-    let named = row.map_or_else(
-        || Some(state.profiles.key_name().to_owned()),
-        |row| Some(state.profiles.choices().get(row)?.name()?.to_owned()),
-    );
-    let Some(name) = named else {
+/// Handles an action on the key of the selected profile if profiles are listed, otherwise of the profile
+/// in use.
+pub(crate) fn act(state: &mut State, action: Action) {
+    let choices = state.profiles.choices();
+    let named = match state.overlays.last() {
+        Some(Overlay::Profiles(row)) => choices.get(*row).and_then(|choice| choice.name()),
+        _ => Some(state.profiles.key_name()),
+    };
+    let Some(name) = named.map(str::to_owned) else {
         state.notify_refused("the local stack has its own key", String::new());
         return;
     };

@@ -114,16 +114,6 @@ fn select(state: &mut State, row: usize) {
     }
 }
 
-/// Opens the form for the key of a profile, or removes the key, depending on `action`. The profile
-/// is the selected one if profiles are listed, otherwise the one in use.
-pub(crate) fn key(state: &mut State, action: Action) {
-    let row = match state.overlays.last() {
-        Some(Overlay::Profiles(row)) => Some(*row),
-        _ => None,
-    };
-    profiles::act(state, action, row);
-}
-
 /// Handles a key press that completes no jump label: a letter begins a label of two letters. Any
 /// other key removes the labels.
 pub(crate) fn spell(state: &mut State, chord: Chord) {

@@ -6,6 +6,7 @@ pub(crate) mod node;
 pub(crate) mod topics;
 
 use std::fmt;
+use std::rc::Rc;
 
 use model::dataset::DatasetId;
 use wire::accounts::Secret;
@@ -89,29 +90,32 @@ pub(crate) struct FormField {
     pub(crate) kind: FieldKind,
     pub(crate) text: Field,
     /// Returns the problem of a text that is not empty, or `None` if it is valid.
-    check: fn(&str) -> Option<String>,
+    check: Rc<dyn Fn(&str) -> Option<String>>,
     is_required: bool,
 }
 
 /// Kind of a field.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldKind {
     Text,
     /// A text of which only the length is displayed.
     Secret,
     /// One of several values.
     Choice(&'static [&'static str]),
-    /// Exactly this text, which confirms a deletion.
-    Exactly(String),
-    /// Names from this list, separated by commas. `=` and a text can follow a name.
-    Among(Vec<String>),
 }
 
 impl FormField {
     /// Returns an optional field that contains `text`.
     pub(crate) fn new(label: &'static str, hint: &'static str, text: &str) -> Self {
         let text = Field::edited(text);
-        Self { label, hint, kind: FieldKind::Text, text, check: |_| None, is_required: false }
+        Self {
+            label,
+            hint,
+            kind: FieldKind::Text,
+            text,
+            check: Rc::new(|_| None),
+            is_required: false,
+        }
     }
 
     /// Returns a field that contains `chosen`, which is one of `values`.
@@ -126,8 +130,9 @@ impl FormField {
 
     /// Returns a field in which the user types `text` to confirm a deletion.
     pub(crate) fn exactly(label: &'static str, text: &str) -> Self {
-        let kind = FieldKind::Exactly(text.to_owned());
-        Self { kind, ..Self::new(label, "type it to confirm", "") }.required()
+        let wanted = text.to_owned();
+        let is_it = move |typed: &str| (typed != wanted).then(|| format!("not {wanted}"));
+        Self::new(label, "type it to confirm", "").checked(is_it).required()
     }
 
     /// Returns the field, which must not be empty.
@@ -140,14 +145,20 @@ impl FormField {
         Self { kind: FieldKind::Secret, ..self }
     }
 
-    /// Sets the rule that the text of the field must follow.
-    pub(crate) fn checked(self, check: fn(&str) -> Option<String>) -> Self {
-        Self { check, ..self }
+    /// Adds a rule that the text of the field must follow.
+    pub(crate) fn checked(self, check: impl Fn(&str) -> Option<String> + 'static) -> Self {
+        let before = self.check;
+        Self { check: Rc::new(move |text| before(text).or_else(|| check(text))), ..self }
     }
 
-    /// Returns the field, which only accepts names from the list `names`.
+    /// Returns the field, which only accepts names from the list `names`, separated by commas. `=` and
+    /// a text can follow a name.
     pub(crate) fn among(self, names: Vec<String>) -> Self {
-        Self { kind: FieldKind::Among(names), ..self }
+        self.checked(move |text| {
+            let mut wanted = parts(text).map(|part| part.split('=').next().unwrap_or(part).trim());
+            let unknown = wanted.find(|name| !names.iter().any(|known| known == name))?;
+            Some(format!("no {unknown} exists"))
+        })
     }
 
     /// Returns the problem of the field, or `None` if the field is valid.
@@ -156,16 +167,7 @@ impl FormField {
         if text.is_empty() {
             return self.is_required.then(|| format!("the {} is missing", self.label));
         }
-        let unknown = match &self.kind {
-            FieldKind::Exactly(name) if text != name => return Some(format!("not {name}")),
-            FieldKind::Among(names) => {
-                let mut wanted =
-                    parts(text).map(|part| part.split('=').next().unwrap_or(part).trim());
-                wanted.find(|name| !names.iter().any(|known| known == name))
-            }
-            _ => None,
-        };
-        unknown.map(|name| format!("no {name} exists")).or_else(|| (self.check)(text))
+        (self.check)(text)
     }
 }
 

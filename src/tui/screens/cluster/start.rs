@@ -43,8 +43,13 @@ pub(crate) struct NameList {
 }
 
 impl NameList {
-    /// Returns a list of the first of `n_names` names.
-    fn new(title: String, n_names: usize, rows: impl Iterator<Item = ([String; 3], Goal)>) -> Self {
+    /// Returns a list of the first of `n_names` names. `kind` and `verb` are for its title.
+    fn new(
+        n_names: usize,
+        [kind, verb]: [&str; 2],
+        rows: impl Iterator<Item = ([String; 3], Goal)>,
+    ) -> Self {
+        let title = format!("{} to {verb}", format::counted(n_names, kind));
         // The number of hidden names takes a row. If only one name would be hidden, the name is
         // shown in this row.
         let n_rows = if n_names > NAMES_MAX + 1 { NAMES_MAX } else { n_names };
@@ -60,9 +65,7 @@ impl NameList {
                 let texts = [name.clone(), format::short_cid(function_id).into_owned(), size];
                 (texts, Goal::Function(function_id.clone(), method.clone()))
             });
-        let n_names = functions.len();
-        let title = format!("{} to run", format::counted(n_names, "function"));
-        Self::new(title, n_names, rows)
+        Self::new(functions.len(), ["function", "run"], rows)
     }
 
     fn of_datasets(state: &State) -> Self {
@@ -72,9 +75,7 @@ impl NameList {
             let texts = [dataset.name.clone(), fact("source").unwrap_or_default(), every];
             (texts, Goal::Dataset(dataset.id))
         });
-        let n_names = state.data.list().len();
-        let title = format!("{} to watch", format::counted(n_names, "dataset"));
-        Self::new(title, n_names, rows)
+        Self::new(state.data.list().len(), ["dataset", "watch"], rows)
     }
 
     fn of_topics(state: &State) -> Self {
@@ -83,9 +84,7 @@ impl NameList {
             let texts = [topic.name.clone(), String::new(), format!("of {}", topic.dataset)];
             Some((texts, Goal::Topic(TopicId::new(topic.topic_id)?)))
         });
-        let n_names = topics.len();
-        let title = format!("{} to follow", format::counted(n_names, "topic"));
-        Self::new(title, n_names, rows)
+        Self::new(topics.len(), ["topic", "follow"], rows)
     }
 
     /// Returns the lists of the pane: functions, datasets and topics.

@@ -41,8 +41,8 @@ pub(crate) fn edit_form(before: Edited) -> Form {
     fields.extend([
         FormField::new("add", "columns: NAME or NAME:TYPE", "").checked(columns_problem),
         FormField::new("rename", "columns: NAME=NEW_NAME", "")
-            .checked(renames_problem)
-            .among(names.clone()),
+            .among(names.clone())
+            .checked(renames_problem),
         FormField::new("delete", "columns, with their values, for good", "").among(names),
     ]);
     fields.extend(retention(&dataset.metadata));

@@ -208,3 +208,21 @@ pub(super) fn edited(form: &Form, before: &Edited) -> Change {
         active: (is_paused != before.is_paused).then_some(!is_paused),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn horizon_is_any_duration_with_a_unit() {
+        for (text, want) in [
+            ("12s", Some(12)),
+            ("90m", Some(5_400)),
+            ("1d", Some(86_400)),
+            ("0s", None),
+            ("soon", None),
+        ] {
+            assert_eq!(seconds(text), want, "{text}");
+        }
+    }
+}

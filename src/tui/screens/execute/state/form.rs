@@ -419,7 +419,7 @@ fn is_path(text: &str) -> bool {
 
 /// Parses environment variables.
 fn variables(text: &str) -> Result<Vec<EnvVar>, String> {
-    let pairs = presets::split_words(text).map_err(|error| error.to_string())?;
+    let pairs = presets::split_words(text)?;
     pairs
         .into_iter()
         .map(|pair| match pair.split_once('=') {

@@ -45,7 +45,7 @@ impl Form {
             FormField::Subgroup => check_subgroup(text, known),
             FormField::Selector => check_selector(text, known),
             FormField::Arguments => match presets::split_words(text) {
-                Err(error) => Check::Unfit(error.to_string()),
+                Err(error) => Check::Unfit(error.to_owned()),
                 Ok(_) => Check::Fit("space-separated; quote arguments with spaces".to_owned()),
             },
             FormField::Environment => match variables(text) {
