@@ -483,8 +483,8 @@ pub(crate) enum Target {
     Pane(usize),
     /// A row of the list in a pane, counted from the start of the list.
     Row { pane: usize, row: usize },
-    /// The title of a column, by index.
-    Column { pane: usize, column: usize },
+    /// The title of a column, by its text.
+    Column { pane: usize, column: &'static str },
     /// A label of the current topic, by index.
     Label(usize),
     /// An output of a result group.

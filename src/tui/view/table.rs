@@ -101,7 +101,7 @@ impl Table<'_> {
             let style = if is_sorted { head.add_modifier(Modifier::UNDERLINED) } else { head };
             frame.hits.add(
                 places.get(idx).copied().unwrap_or_default(),
-                Target::Column { pane: self.pane, column: idx },
+                Target::Column { pane: self.pane, column: column.title },
             );
             (column.title.to_owned(), style)
         };

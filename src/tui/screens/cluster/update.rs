@@ -73,7 +73,9 @@ impl State {
     /// Handles a click.
     pub(crate) fn click(&mut self, target: Target, known: ClusterContext<'_>) {
         if let Target::Column { pane, column } = target {
-            return self.sort_column(pane, column);
+            let pane =
+                Pane::numbered(pane).filter(|it| super::view::sorted_by(*it).contains(&column));
+            return pane.into_iter().for_each(|pane| self.orders[pane as usize].choose(column));
         }
         let (number, row) = match target {
             Target::Pane(number) => (number, None),
@@ -84,15 +86,6 @@ impl State {
         self.focus = pane;
         if let Some(row) = row {
             self.select(row, known);
-        }
-    }
-
-    /// Sorts the table of pane `pane` by column `column`, or reverses its order.
-    fn sort_column(&mut self, pane: usize, column: usize) {
-        let Some(pane) = Pane::numbered(pane) else { return };
-        let Some(column) = super::view::columns(pane).get(column) else { return };
-        if super::view::sorted_by(pane).contains(&column.title) {
-            self.orders[pane as usize].choose(column.title);
         }
     }
 

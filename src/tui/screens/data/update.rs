@@ -342,10 +342,8 @@ impl State {
                 }
             }
             Target::Column { column, .. } => {
-                let columns = super::view::list_columns(u16::MAX, 0, |_| true);
-                let title = columns.get(column).map(|it| it.title);
-                if let Some(title) = title.filter(|title| LIST_ORDERS.contains(title)) {
-                    self.order.choose(title);
+                if LIST_ORDERS.contains(&column) {
+                    self.order.choose(column);
                     self.sort_again();
                 }
             }

@@ -162,7 +162,16 @@ impl State {
     /// Handles a click.
     pub(crate) fn click(&mut self, target: Target) {
         match target {
-            Target::Column { pane, column } => self.sort_column(Pane::numbered(pane), column),
+            Target::Column { pane, column } => match Pane::numbered(pane) {
+                Some(Pane::Actors) if column == MEAN_LOSS || ACTOR_ORDERS.contains(&column) => {
+                    self.actor_order.choose(column);
+                }
+                Some(Pane::Topics) => {
+                    self.topic_order.choose(column);
+                    self.sort_topics();
+                }
+                _ => {}
+            },
             Target::Label(idx) => {
                 self.label = self.labels().get(idx).map(|label| (*label).to_owned());
             }
@@ -174,29 +183,6 @@ impl State {
                     self.select_topic(topic.and_then(|it| TopicId::new(it.topic_id)));
                 } else if self.pane == Pane::Actors {
                     self.select_actor(self.actors().get(row).map(|actor| actor.worker.clone()));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Sorts the table of pane `pane` by column `column`, or reverses its order.
-    fn sort_column(&mut self, pane: Option<Pane>, column: usize) {
-        match pane {
-            Some(Pane::Actors) => {
-                let columns = view::actors::columns(u16::MAX, self.detail);
-                let is_sortable =
-                    |title: &&str| *title == MEAN_LOSS || ACTOR_ORDERS.contains(title);
-                let title = columns.get(column).map(|column| column.title).filter(is_sortable);
-                if let Some(title) = title {
-                    self.actor_order.choose(title);
-                }
-            }
-            Some(Pane::Topics) => {
-                let columns = view::topic_columns(u16::MAX);
-                if let Some(column) = columns.get(column) {
-                    self.topic_order.choose(column.title);
-                    self.sort_topics();
                 }
             }
             _ => {}

@@ -321,7 +321,7 @@ fn clicks_select_a_label_and_sort_the_topics() {
     };
     let pane = Pane::Topics.number();
     for want in [[1, 2], [2, 1]] {
-        state.inference.click(Target::Column { pane, column: 1 });
+        state.inference.click(Target::Column { pane, column: "PREDICTS" });
         assert_eq!(ids(&state), want, "by name");
     }
 }
