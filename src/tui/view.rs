@@ -22,6 +22,7 @@ pub(crate) use self::field::{LabelledField, draw_field, draw_search};
 pub(crate) use self::hits::{Hits, Mouse};
 pub(crate) use self::table::{Cell, Column, Side, Table, draw_facts, first_row};
 pub(crate) use self::wrap::{highlighted, wrapped, wrapped_line};
+use model::escape::escape_line;
 use model::timestamp::Timestamp;
 use ratatui::prelude::*;
 use ratatui::widgets::Paragraph;
@@ -112,7 +113,8 @@ impl Frame<'_> {
     }
 
     /// Draws the reason why `list` is empty in the middle of `area`: `idle` if it was never
-    /// requested, `empty` if it was loaded, otherwise that it is loading or has failed.
+    /// requested, `empty` if it was loaded, otherwise that it is loading or has failed, or that the
+    /// local stack is starting.
     pub(crate) fn draw_absent<T>(
         &self,
         area: Rect,
@@ -122,9 +124,13 @@ impl Frame<'_> {
     ) {
         match list.failure() {
             Some(why) => draw_failure(buf, area, why, self.theme),
-            None if list.is_idle() => draw_empty(area, buf, self.theme, &[idle]),
+            None if list.is_idle() => {
+                let picture = spinner(self.state.now);
+                let starting = self.state.stack.step().map(|it| format!("{picture} starting {it}"));
+                draw_empty(area, buf, self.theme, &[starting.as_deref().unwrap_or(idle)]);
+            }
             None if list.is_loading() => self.draw_loading(area, buf),
-            None => draw_empty(area, buf, self.theme, &empty.lines().collect::<Vec<_>>()),
+            None => draw_empty(area, buf, self.theme, &[empty]),
         }
     }
 
@@ -222,11 +228,9 @@ pub(crate) fn text_cut(
     paint::text(buf, area, at, &format::fit(whole, room), style)
 }
 
-/// Draws the text of an empty pane. The text is centered and wrapped.
+/// Draws the text of an empty pane in the middle of `area`.
 pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[impl AsRef<str>]) {
-    let lines: Vec<String> =
-        lines.iter().flat_map(|line| wrapped(line.as_ref(), area.width)).collect();
-    let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), theme.muted)).collect();
+    let lines: Vec<_> = lines.iter().map(|line| (line.as_ref(), theme.muted)).collect();
     draw_centered(buf, area, &lines);
 }
 
@@ -237,11 +241,12 @@ pub(crate) fn draw_failure(buf: &mut Buffer, area: Rect, why: &Failure, theme: &
     draw_centered(buf, area, &lines);
 }
 
-/// Draws `lines` in the middle of `area`. A line that does not fit is cut.
+/// Draws `lines` in the middle of `area`. A line that does not fit is wrapped.
 pub(crate) fn draw_centered(buf: &mut Buffer, area: Rect, lines: &[(&str, Style)]) {
-    let lines = lines
-        .iter()
-        .map(|(text, style)| Line::styled(format::fit(text, area.width.into()), *style));
+    let lines = lines.iter().flat_map(|(text, style)| {
+        let parts = wrapped(text, area.width).into_iter();
+        parts.map(|part| Line::styled(escape_line(&part).into_owned(), *style))
+    });
     let text: Text<'_> = lines.collect();
     let n_lines = u16::try_from(text.height()).unwrap_or(u16::MAX);
     let area = area.centered_vertically(Constraint::Length(n_lines));

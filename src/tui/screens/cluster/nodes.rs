@@ -13,7 +13,7 @@ use crate::state::nodes::{Node, Origin};
 use crate::state::services::{Health, Service, host_of, why_at};
 use crate::state::stack;
 use crate::view::{
-    Cell, Column, Frame, Side, Table, Tier, draw_empty, draw_facts, draw_search, header, spinner,
+    Cell, Column, Frame, Side, Table, Tier, draw_empty, draw_facts, draw_search, header,
     split_rows, strip, text_cut,
 };
 use crate::widget::bars::ShareBar;
@@ -103,8 +103,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let inside =
         pane::Pane::new("Nodes").info(info(nodes, frame)).focus(focus).draw(area, buf, theme);
     if nodes.is_empty() && cluster.filter.value().is_empty() {
-        draw_empty(inside, buf, theme, &empty_lines(frame));
-        return;
+        return draw_absent(inside, buf, frame);
     }
     let has_detail = tier >= Tier::Large || state.is_zoomed;
     let detail_height = if has_detail { DETAIL_HEIGHT } else { 1 };
@@ -448,32 +447,17 @@ fn without_peer(address: &str) -> &str {
     address.rsplit_once("/p2p/").map_or(address, |(host, _)| host)
 }
 
-fn empty_lines(frame: Frame<'_>) -> Vec<String> {
-    let state = frame.state;
-    let picture = spinner(state.now);
-    match (&state.stack.phase, state.nodes.best_list().failure()) {
-        (stack::Phase::Starting, _) => {
-            vec![format!("{picture} starting {}", state.stack.step().unwrap_or_default())]
-        }
-        (_, Some(failure)) => {
-            let again = format!("{} tries again", frame.key(Layer::Global, Action::Refresh));
-            [failure.lines(), vec![again]].concat()
-        }
-        (stack::Phase::Failed(_), _) => processes::empty_lines(frame),
-        _ if state.nodes.best_list().is_loading() => {
-            vec![format!("{picture} loading from the head")]
-        }
-        _ if state.services.addresses.heads.is_empty() => {
-            vec![
-                "No head is known.".to_owned(),
-                format!(
-                    "{} starts one on this machine; --head names another.",
-                    frame.key(Layer::Cluster, Action::AddNode)
-                ),
-            ]
-        }
-        _ => vec!["The head lists no nodes.".to_owned()],
+/// Draws the reason why there are no nodes in the middle of `area`.
+fn draw_absent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let listed = state.nodes.best_list();
+    if matches!(state.stack.phase, stack::Phase::Failed(_)) && listed.failure().is_none() {
+        return draw_empty(area, buf, theme, &processes::empty_lines(frame));
     }
+    let key = frame.key(Layer::Cluster, Action::AddNode);
+    let unknown =
+        format!("No head is known.\n{key} starts one on this machine; --head names another.");
+    frame.draw_absent(area, buf, listed, [&unknown, "The head lists no nodes."]);
 }
 
 /// Maximum number of failing heads that are listed above the nodes.

@@ -15,22 +15,19 @@ use model::topic::TopicId;
 use ratatui::prelude::*;
 use wire::inference::TopicSummary;
 
-use super::state::{RUNS_MAX, TOPICS_EVERY};
+use super::state::RUNS_MAX;
 use crate::event::{LatestBundle, Target};
 use crate::keymap::{Action, Layer};
 use crate::overlay::alerts;
 use crate::screens::cluster;
 use crate::screens::cluster::update::NODES_HIDDEN_EVERY;
 use crate::screens::data;
-use crate::screens::data::update::DATASETS_EVERY;
 use crate::state::layout::Divider;
 use crate::state::nodes::Node;
-use crate::state::resource::{Failure, Resource};
+use crate::state::resource::Resource;
 use crate::state::services::{Health, Service, why_at};
-use crate::state::stack;
 use crate::view::{
-    Frame, Hits, Tier, draw_centered, draw_empty, footer, header, results, spinner, split_columns,
-    split_rows, text_cut,
+    Frame, Hits, Tier, draw_empty, footer, header, results, split_columns, split_rows, text_cut,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::pane::Pane;
@@ -104,35 +101,6 @@ fn focused(frame: Frame<'_>) -> usize {
     frame.state.overview.pane(frame.state.overview_counts())
 }
 
-/// Describes when a failed request is repeated, and names the key that repeats it now.
-fn again(frame: Frame<'_>, failure: &Failure, every: Duration) -> String {
-    let wait = format::span(failure.retry_after.unwrap_or(every));
-    let key = frame.key(Layer::Global, Action::Refresh);
-    format!("retries within {wait} · {key} retries now")
-}
-
-/// Draws the reason why a list is empty in the middle of `area`: `unnamed` if the address of the
-/// service is unknown, `empty` if a list without entries was loaded, otherwise that the list is
-/// loading or has failed.
-fn draw_absent<T>(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    list: &Resource<T>,
-    every: Duration,
-    [unnamed, empty]: [&str; 2],
-) {
-    let theme = frame.theme;
-    if let Some(failure) = list.failure() {
-        let why = format!("failed to {}: {}", failure.what, failure.why);
-        let again = again(frame, failure, every);
-        return draw_centered(buf, area, &[(&*why, theme.warn), (&*again, theme.muted)]);
-    }
-    let starting = format!("{} starting the local stack", spinner(frame.state.now));
-    let is_starting = frame.state.stack.phase == stack::Phase::Starting;
-    frame.draw_absent(area, buf, list, [if is_starting { &starting } else { unnamed }, empty]);
-}
-
 /// Draws the pane with the nodes and the health of the services.
 fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
@@ -145,7 +113,7 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if nodes.is_empty() {
         let place = Rect { height: inside.height.min(2), ..inside };
         let words = ["no head is configured", "the head lists no nodes"];
-        draw_absent(place, buf, frame, listed, NODES_HIDDEN_EVERY, words);
+        frame.draw_absent(place, buf, listed, words);
     } else {
         draw_nodes(inside, buf, frame, &nodes);
     }
@@ -188,7 +156,9 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
         line.push_span(Span::styled(" agreed", theme.muted));
     }
     if let Some(failure) = state.nodes.best_list().failure() {
-        let why = format!("   ! {} · {}", failure.why, again(frame, failure, NODES_HIDDEN_EVERY));
+        let wait = format::span(failure.retry_after.unwrap_or(NODES_HIDDEN_EVERY));
+        let key = frame.key(Layer::Global, Action::Refresh);
+        let why = format!("   ! {} · retries within {wait} · {key} retries now", failure.why);
         line.push_span(Span::styled(why, theme.warn));
     }
     paint::line_cut(buf, inside, (0, 1), &line);
@@ -312,7 +282,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if watched.is_empty() {
         pane.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);
         let words = ["no dataset service is configured", "no datasets yet"];
-        return draw_absent(inside, buf, frame, &state.data.datasets, DATASETS_EVERY, words);
+        return frame.draw_absent(inside, buf, &state.data.datasets, words);
     }
     let first = state.runs.iter().len().min(RUNS_MAX);
     let places = data::view::rows::draw_cards(inside, buf, &watched, frame);
@@ -354,7 +324,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let topics = list.value().map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
         let words = ["no inference service is configured", "no topics yet"];
-        return draw_absent(inside, buf, frame, list, TOPICS_EVERY, words);
+        return frame.draw_absent(inside, buf, list, words);
     }
     let first = state.runs.iter().len().min(RUNS_MAX) + state.data.watched().len();
     let pitch = if usize::from(inside.height) >= topics.len() * 3 { 3 } else { 2 };
