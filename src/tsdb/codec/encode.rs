@@ -56,28 +56,16 @@ fn put_some_numbers(to: &mut Vec<u8>, numbers: &[i64]) {
 fn put_series(body: &mut Vec<u8>, series: &Series, rows: Range<usize>, packing: Packing) {
     let dtype = dtype_of(series.dtype());
     match series {
-        Series::Float(values) => {
-            let values = values.get(rows).unwrap_or_default();
-            let packing = packing_of(values, packing);
-            put_column(body, dtype, values, |to, values| {
-                put_floats(to, &filled(values, 0.0), packing);
-            });
-        }
-        Series::Integer(values) => {
-            put_column(body, dtype, values.get(rows).unwrap_or_default(), |to, values| {
-                put_numbers(to, &filled(values, 0));
-            });
-        }
-        Series::Boolean(values) => {
-            put_column(body, dtype, values.get(rows).unwrap_or_default(), |to, values| {
-                put_bits(to, values, |value| value.unwrap_or_default());
-            });
-        }
-        Series::String(texts) => {
-            put_column(body, dtype, texts.get(rows).unwrap_or_default(), |to, texts| {
-                put_strings(to, texts);
-            });
-        }
+        Series::Float(values) => put_column(body, dtype, values.get(rows), |to, values| {
+            put_floats(to, &filled(values, 0.0), packing_of(values, packing));
+        }),
+        Series::Integer(values) => put_column(body, dtype, values.get(rows), |to, values| {
+            put_numbers(to, &filled(values, 0));
+        }),
+        Series::Boolean(values) => put_column(body, dtype, values.get(rows), |to, values| {
+            put_bits(to, values, |value| value.unwrap_or_default());
+        }),
+        Series::String(texts) => put_column(body, dtype, texts.get(rows), put_strings),
     }
 }
 
@@ -134,9 +122,10 @@ fn micros(timestamps: &[Timestamp], rows: &Range<usize>) -> Vec<i64> {
 fn put_column<T>(
     to: &mut Vec<u8>,
     dtype: u8,
-    values: &[Option<T>],
+    values: Option<&[Option<T>]>,
     payload: impl FnOnce(&mut Vec<u8>, &[Option<T>]),
 ) {
+    let values = values.unwrap_or_default();
     let presence = match values.iter().flatten().count() {
         0 => 0,
         n if n == values.len() => 1,

@@ -63,58 +63,22 @@ const UNITS_MAX: u64 = 8;
 /// from such a decimal, except for one in eight.
 const NEAR_MAX: f64 = EXACT_MAX / 128.0;
 
-/// Number of 8 bytes.
-trait Word: Number {
-    fn to_word(self) -> u64;
-
-    fn from_word(word: u64) -> Self;
-
-    /// Returns an integer. The integers of all numbers have the order of the numbers.
-    fn to_rank(self) -> u64;
-
-    fn from_rank(rank: u64) -> Self;
+/// Returns an integer. The integers of all floats have the order of the floats.
+fn rank_of_float(float: f64) -> u64 {
+    let bits = float.to_bits();
+    if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
-impl Word for i64 {
-    fn to_word(self) -> u64 {
-        self.cast_unsigned()
-    }
-
-    fn from_word(word: u64) -> Self {
-        word.cast_signed()
-    }
-
-    fn to_rank(self) -> u64 {
-        self.cast_unsigned() ^ SIGN
-    }
-
-    fn from_rank(rank: u64) -> Self {
-        (rank ^ SIGN).cast_signed()
-    }
-}
-
-impl Word for f64 {
-    fn to_word(self) -> u64 {
-        self.to_bits()
-    }
-
-    fn from_word(word: u64) -> Self {
-        Self::from_bits(word)
-    }
-
-    fn to_rank(self) -> u64 {
-        let bits = self.to_bits();
-        if bits & SIGN == 0 { bits | SIGN } else { !bits }
-    }
-
-    fn from_rank(rank: u64) -> Self {
-        Self::from_bits(if rank & SIGN == 0 { !rank } else { rank ^ SIGN })
-    }
+fn float_of_rank(rank: u64) -> f64 {
+    f64::from_bits(if rank & SIGN == 0 { !rank } else { rank ^ SIGN })
 }
 
 /// Appends a list of integers, as its first number and step if it is evenly spaced, otherwise packed.
 pub(super) fn put_numbers(to: &mut Vec<u8>, numbers: &[i64]) {
-    let Some((first, step)) = line(numbers) else { return put_short(to, numbers) };
+    let Some((first, step)) = line(numbers) else {
+        let rank = |number: i64| number.cast_unsigned() ^ SIGN;
+        return put_short(to, numbers, rank, i64::to_le_bytes);
+    };
     to.push(LINE);
     to.extend_from_slice(&first.to_le_bytes());
     to.extend_from_slice(&step.to_le_bytes());
@@ -123,7 +87,7 @@ pub(super) fn put_numbers(to: &mut Vec<u8>, numbers: &[i64]) {
 /// Appends a list of floats in the form that `packing` selects.
 pub(super) fn put_floats(to: &mut Vec<u8>, floats: &[f64], packing: Packing) {
     if packing == Packing::Quick {
-        put_words(to, floats);
+        put_words(to, floats, f64::to_le_bytes);
     } else if let Some((exponent, numbers, units)) = decimals(floats) {
         if units.iter().all(|n_units| *n_units == 0) {
             to.extend_from_slice(&[DECIMAL, exponent]);
@@ -134,7 +98,7 @@ pub(super) fn put_floats(to: &mut Vec<u8>, floats: &[f64], packing: Packing) {
             put_numbers(to, &units);
         }
     } else {
-        put_short(to, floats);
+        put_short(to, floats, rank_of_float, f64::to_le_bytes);
     }
 }
 
@@ -161,9 +125,9 @@ pub(super) fn read_numbers<T>(
             }));
             Ok(())
         }
-        [WORDS] => read_words(to, reader.bytes, rows, make),
+        [WORDS] => read_words(to, reader.bytes, rows, |word| make(i64::from_le_bytes(word))),
         [PCO] => read_pco(to, reader, n, rows, make),
-        [PACKED] => read_packed(to, reader, n, rows, |rank| make(i64::from_rank(rank))),
+        [PACKED] => read_packed(to, reader, n, rows, |rank| make((rank ^ SIGN).cast_signed())),
         _ => Err(damaged("unknown encoding of numbers")),
     }
 }
@@ -179,9 +143,9 @@ pub(super) fn read_floats<T>(
 ) -> Result<(), DecodeError> {
     let mut reader = Reader { bytes };
     match reader.array()? {
-        [WORDS] => read_words(to, reader.bytes, rows, make),
+        [WORDS] => read_words(to, reader.bytes, rows, |word| make(f64::from_le_bytes(word))),
         [PCO] => read_pco(to, reader, n, rows, make),
-        [PACKED] => read_packed(to, reader, n, rows, |rank| make(f64::from_rank(rank))),
+        [PACKED] => read_packed(to, reader, n, rows, |rank| make(float_of_rank(rank))),
         [DECIMAL] => {
             let [exponent] = reader.array()?;
             let scale = scale(exponent);
@@ -195,8 +159,8 @@ pub(super) fn read_floats<T>(
             read_numbers(&mut units, reader.bytes, n, rows, i64::cast_unsigned)?;
             let mut units = units.into_iter();
             read_numbers(to, numbers, n, rows, |number| {
-                let rank = unscaled(number, scale).to_rank();
-                make(f64::from_rank(rank.wrapping_add(units.next().unwrap_or_default())))
+                let rank = rank_of_float(unscaled(number, scale));
+                make(float_of_rank(rank.wrapping_add(units.next().unwrap_or_default())))
             })
         }
         _ => Err(damaged("unknown encoding of floats")),
@@ -212,14 +176,19 @@ fn line(numbers: &[i64]) -> Option<(i64, i64)> {
 }
 
 /// Appends `values` packed, or as uncompressed words if this is shorter.
-fn put_short<T: Word>(to: &mut Vec<u8>, values: &[T]) {
+fn put_short<T: Copy>(
+    to: &mut Vec<u8>,
+    values: &[T],
+    rank: impl Fn(T) -> u64,
+    word: impl Fn(T) -> [u8; 8],
+) {
     let start = to.len();
-    let ranks: Vec<u64> = values.iter().map(|value| value.to_rank()).collect();
+    let ranks: Vec<u64> = values.iter().map(|value| rank(*value)).collect();
     to.push(PACKED);
     put_packed(to, &ranks);
     if to.len() - start > size_of_val(values) {
         to.truncate(start);
-        put_words(to, values);
+        put_words(to, values, word);
     }
 }
 
@@ -254,25 +223,23 @@ fn read_pco<T: Number, U>(
     Ok(())
 }
 
-fn put_words<T: Word>(to: &mut Vec<u8>, values: &[T]) {
+fn put_words<T: Copy>(to: &mut Vec<u8>, values: &[T], word: impl Fn(T) -> [u8; 8]) {
     to.push(WORDS);
-    let start = to.len();
-    to.resize(start + values.len() * 8, 0);
-    let (places, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut::<8>();
-    for (place, value) in places.iter_mut().zip(values) {
-        *place = value.to_word().to_le_bytes();
+    to.reserve(size_of_val(values));
+    for value in values {
+        to.extend_from_slice(&word(*value));
     }
 }
 
 /// Reads the words at the indices `rows`, converts them with `make` and appends them to `to`.
-fn read_words<T: Word, U>(
-    to: &mut Vec<U>,
+fn read_words<T>(
+    to: &mut Vec<T>,
     bytes: &[u8],
     rows: &Range<usize>,
-    mut make: impl FnMut(T) -> U,
+    make: impl FnMut([u8; 8]) -> T,
 ) -> Result<(), DecodeError> {
     let words = bytes.as_chunks().0.get(rows.clone()).ok_or(damaged("too few values"))?;
-    to.extend(words.iter().map(|word| make(T::from_word(u64::from_le_bytes(*word)))));
+    to.extend(words.iter().copied().map(make));
     Ok(())
 }
 
@@ -280,17 +247,7 @@ fn read_words<T: Word, U>(
 /// as integers without the decimal point, and the distance of each float from its decimal in units of the
 /// last place. Returns `None` if [`DECIMALS_MAX`] are not enough.
 fn decimals(floats: &[f64]) -> Option<(u8, Vec<i64>, Vec<i64>)> {
-    let mut exponent = 0;
-    // A test of some 16 floats rejects most columns with full mantissas.
-    for float in floats.iter().step_by(floats.len().div_ceil(16).max(1)) {
-        while scaled(*float, scale(exponent)).is_none() {
-            exponent += 1;
-            if exponent > DECIMALS_MAX {
-                return None;
-            }
-        }
-    }
-    (exponent..=DECIMALS_MAX).find_map(|exponent| {
+    (0..=DECIMALS_MAX).find_map(|exponent| {
         let scale = scale(exponent);
         let scaled = floats.iter().map(|float| scaled(*float, scale));
         let (numbers, units) = scaled.collect::<Option<_>>()?;
@@ -312,7 +269,7 @@ fn scaled(float: f64, scale: f64) -> Option<(i64, i64)> {
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
     let number = product as i64;
     let nearest = unscaled(number, scale);
-    let n_units = float.to_rank().wrapping_sub(nearest.to_rank()).cast_signed();
+    let n_units = rank_of_float(float).wrapping_sub(rank_of_float(nearest)).cast_signed();
     let is_near = n_units.unsigned_abs() <= UNITS_MAX && product.abs() < NEAR_MAX;
     (n_units == 0 || is_near).then_some((number, n_units))
 }
