@@ -54,7 +54,15 @@ impl Readers {
         if !self.files.is_intact() {
             return Err(StoreError::Replaced);
         }
-        let borrowed = Borrowed { connection: Some(self.take()?), readers: self };
+        let mut borrowed = self.borrow();
+        if borrowed.connection.is_none() {
+            let opened = connect(&self.path);
+            // The file at the path might have been replaced, and the connection opened to the new file.
+            if !self.files.check() {
+                return Err(StoreError::Replaced);
+            }
+            borrowed.connection = Some(opened?);
+        }
         let Some(connection) = &borrowed.connection else { return Err(StoreError::Closed) };
         // Uses cached statements, unlike the transactions of the library. Parsing would take a tenth of
         // the time of a short read.
@@ -65,27 +73,14 @@ impl Readers {
         result
     }
 
-    fn take(&self) -> Result<Connection> {
+    /// Waits for an idle connection, or for the permission to open one.
+    fn borrow(&self) -> Borrowed<'_> {
         let mut pool = self.pool.lock();
-        loop {
-            if let Some(connection) = pool.idle.pop() {
-                return Ok(connection);
-            }
-            if pool.n_open < CONNECTIONS_MAX {
-                pool.n_open += 1;
-                break;
-            }
-            self.returned.wait(&mut pool);
-        }
-        drop(pool);
-        let opened = connect(&self.path);
-        // The file at the path might have been replaced, and the connection opened to the new file.
-        let opened = if self.files.check() { opened } else { Err(StoreError::Replaced) };
-        if opened.is_err() {
-            self.pool.lock().n_open -= 1;
-            self.returned.notify_one();
-        }
-        opened
+        let is_busy = |pool: &mut Pool| pool.idle.is_empty() && pool.n_open == CONNECTIONS_MAX;
+        self.returned.wait_while(&mut pool, is_busy);
+        let connection = pool.idle.pop();
+        pool.n_open += usize::from(connection.is_none());
+        Borrowed { connection, readers: self }
     }
 }
 
@@ -94,7 +89,8 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     Ok(tables::SCHEMA.open_read_only(path)?)
 }
 
-/// A borrowed connection. Drop returns it to the pool, unless its reader panicked within a transaction.
+/// A borrowed connection, or `None` until it is opened. Drop returns it to the pool, unless its reader
+/// panicked within a transaction.
 struct Borrowed<'a> {
     connection: Option<Connection>,
     readers: &'a Readers,
