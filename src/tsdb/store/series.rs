@@ -4,7 +4,6 @@ use model::dataset::DatasetId;
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
-use crate::codec::Packing;
 use crate::span::{Order, Span, just_after};
 
 /// Resolutions that are stored in SQLite, from the shortest to the longest. The buckets of each
@@ -36,15 +35,6 @@ impl SeriesId {
     pub(super) fn within(self, span: Span) -> (i64, i64, i64, i64) {
         let (dataset, resolution) = self.key();
         (dataset, resolution, span.first.micros(), span.last.micros())
-    }
-
-    /// Returns the packing of chunks that can still change. Buckets are packed tightly, since most of
-    /// them are old when they become a chunk.
-    pub(super) const fn packing(self) -> Packing {
-        match self.resolution {
-            Resolution::Raw => Packing::Quick,
-            _ => Packing::Small,
-        }
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod append;
 pub(crate) mod backup;
-mod batches;
 mod bucket_reader;
 mod buckets;
 mod catalog;
@@ -21,8 +20,8 @@ mod rebuild_buckets;
 mod rows_since;
 mod scan;
 mod search;
+mod singles;
 mod tables;
-mod tail;
 pub(crate) mod verify;
 
 use std::path::Path;
@@ -47,6 +46,7 @@ use task::private;
 use self::chunk_index::ChunkIndexCache;
 use self::progress::Progress;
 use self::readers::Readers;
+use self::scan::Scan;
 use super::batch::{self, StoredBatch};
 use super::datasets;
 use super::row_batch::VisitBatch;
@@ -54,7 +54,7 @@ use super::row_changes::{self, RowChange};
 use super::series::{self, SeriesId};
 use super::session::ready;
 use super::{
-    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Removed, Result,
+    Append, Appended, Catalog, OnCommit, OnRemoval, PageOfRows, PageRead, Removed, Result,
     RowDeletion, Sight, Since, Store, StoreError,
 };
 use crate::catalog::{
@@ -205,25 +205,11 @@ impl Catalog for SqliteStore {
     }
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {
-        let step = |connection: &Connection| {
-            Ok(delete::step(connection)?
-                || maintenance::compact(connection, 0)?
-                || maintenance::shrink(connection)?)
-        };
-        async move {
-            while self.write(step).await? {}
-            let mut after = i64::MIN;
-            while let Some(next) = self.write(move |c| batches::trim(c, after)).await? {
-                after = next;
-            }
-            Ok(())
-        }
-        .boxed()
+        maintenance::settle(&self.writer).boxed()
     }
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
-        self.readers
-            .read(|connection| ready(datasets::sight(&mut &*connection, key, which.clone())))
+        self.readers.read(|c| ready(datasets::sight(&mut &*c, key, which.clone())))
     }
 
     fn version(&self) -> Option<i64> {
@@ -235,9 +221,7 @@ impl Catalog for SqliteStore {
     }
 
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
-        self.readers.read(|connection| {
-            ready(super::tags::holders(&mut &*connection, owner, tag.to_owned()))
-        })
+        self.readers.read(|c| ready(super::tags::holders(&mut &*c, owner, tag.to_owned())))
     }
 
     fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>> {
@@ -328,28 +312,18 @@ impl Store for SqliteStore {
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
-        let PageRead { resolution, span, skip, count, .. } = *read;
+        let series = SeriesId { dataset, resolution: read.resolution };
         self.readers.read(|connection| {
             let revision = progress::revision(connection, dataset)?;
-            let is_counted = count == Count::All;
-            let series = SeriesId { dataset, resolution };
-            if resolution != Resolution::Raw {
-                let indexes = &self.chunk_indexes;
-                let count = match count {
-                    Count::All => Some(bucket_reader::count(connection, series, span, indexes)?),
-                    Count::Nothing => None,
-                };
-                let rows = Rows::Buckets(bucket_reader::page(connection, dataset, read)?);
-                return Ok(PageOfRows { count, rows, revision });
-            }
-            if !is_counted && skip == 0 {
-                let rows = scan::page(connection, dataset, read)?;
-                return Ok(PageOfRows { count: None, rows: Rows::Raw(rows), revision });
-            }
-            let chunk_index = self.chunk_indexes.read(connection, series)?;
-            let (n, rows) = scan::counted_page(connection, dataset, read, &chunk_index)?;
-            let count = is_counted.then_some(n);
-            Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
+            let indexes = &self.chunk_indexes;
+            let (count, rows) = if read.resolution == Resolution::Raw {
+                let (count, rows) = scan::counted_page(connection, series, read, indexes)?;
+                (count, Rows::Raw(rows))
+            } else {
+                let (count, buckets) = bucket_reader::page(connection, series, read, indexes)?;
+                (count, Rows::Buckets(buckets))
+            };
+            Ok(PageOfRows { count, rows, revision })
         })
     }
 
@@ -364,9 +338,13 @@ impl Store for SqliteStore {
         span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<()> {
-        self.readers.read(|connection| match resolution {
-            Resolution::Raw => scan::batches(connection, dataset, span, self.era, visit),
-            _ => bucket_reader::batches(connection, SeriesId { dataset, resolution }, span, visit),
+        let series = SeriesId { dataset, resolution };
+        self.readers.read(|connection| {
+            if resolution != Resolution::Raw {
+                return bucket_reader::batches(connection, series, span, visit);
+            }
+            let all = Scan::all(series, span, scan::empty(connection, series)?);
+            Scan { era: Some(self.era), ..all }.batches(connection, visit)
         })
     }
 }

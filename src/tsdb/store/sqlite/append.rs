@@ -5,6 +5,8 @@
 //! over chunks. If the tail has many late rows, they are merged into their chunks in small steps between
 //! writes.
 
+use std::borrow::Cow;
+
 use db::statement::Statements as _;
 use model::block::Block;
 use model::dataset::DatasetId;
@@ -15,7 +17,7 @@ use rusqlite::Connection;
 use super::chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN};
 use super::progress::{self, Progress};
 use super::series::{SeriesId, bucket_end};
-use super::{Result, buckets, catalog, scan, tables, tail};
+use super::{Result, buckets, catalog, scan, singles, tables};
 use crate::archive::month::Month;
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::Beneath;
@@ -88,7 +90,7 @@ pub(super) fn append(
         Some(touched) => touched.held.clone(),
         None => chunks::find_times(connection, SeriesId::rows(dataset), late)?,
     };
-    let mut stored = tail::find_times(connection, dataset, late)?;
+    let mut stored = singles::find_times(connection, dataset, late)?;
     stored.extend(&held);
     stored.extend(beneath.filter(|_| !is_after).into_iter().flat_map(|beneath| &beneath.times));
     stored.sort_unstable();
@@ -103,7 +105,9 @@ pub(super) fn append(
         }
         (None, None) => {}
     }
-    seal(connection, dataset, &mut progress, rows)?;
+    if progress.n_late >= LATE_ROWS_LIMIT {
+        settle_late(connection, dataset, &mut progress, LATE_ROWS_STEP.max(n.saturating_mul(2)))?;
+    }
     progress.state.revision += 1;
     progress.state.newest = progress.state.newest.max(Some(last));
     if let Some(change) = RowChange::replacement(progress.state.revision, rows, &stored) {
@@ -114,8 +118,10 @@ pub(super) fn append(
     Ok(progress.state.appended(n))
 }
 
-/// Stores rows in the tail or in chunks. `held` has the sorted timestamps of `rows` at which chunks
-/// already have rows.
+/// Stores rows. Late rows, which do not come after the last chunk, are merged into chunks if there are
+/// many of them for each affected chunk, otherwise they are written to the tail. Other rows are written
+/// to the tail until there are enough for a chunk. `held` has the sorted timestamps of `rows` at which
+/// chunks already have rows.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
@@ -123,19 +129,44 @@ pub(super) fn put(
     held: &[Timestamp],
     progress: &mut Progress,
 ) -> Result<()> {
-    let chunks_end = chunks::end(connection, SeriesId::rows(dataset))?;
-    let is_after = chunks_end.zip(rows.times.first()).is_none_or(|(end, first)| end < *first);
-    if rows.len() < CHUNK_ROWS_MIN {
-        let n_late = tail::put(connection, dataset, rows, chunks_end, held)?;
-        progress.n_late += n_late;
-        progress.n_fresh += rows.len() - n_late;
-        Ok(())
-    } else if progress.n_fresh + progress.n_late == 0 && is_after {
-        // Fast path for a bulk load, which has no rows in the tail.
-        chunks::append(connection, SeriesId::rows(dataset), rows).map(drop)
-    } else {
-        put_many(connection, dataset, rows, chunks_end, held, progress)
+    let series = SeriesId::rows(dataset);
+    let end = chunks::end(connection, series)?;
+    let (fresh_from, empty) = (chunks::fresh_from(end), rows.empty_like());
+    let n_late = rows.first_not_before(fresh_from);
+    let late = rows.part(0..n_late);
+    if let (Some(first), Some(last)) = (late.times.first(), late.times.last()) {
+        let n_chunks_max = n_late / LATE_ROWS_PER_CHUNK;
+        let span = Span { first: *first, last: *last };
+        if n_late >= CHUNK_ROWS_MIN
+            && chunks::are_within(connection, series, &late.times, n_chunks_max)?
+            // Limits the memory for the rows of the tail.
+            && singles::count(connection, series, span)? <= n_late.max(LATE_ROWS_MAX)
+        {
+            let under = singles::take(connection, series, span, usize::MAX, empty.clone())?;
+            chunks::overlay(connection, series, &under.merge(&late))?;
+        } else {
+            progress.n_late += singles::put_rows(connection, dataset, &late, end, held)?;
+        }
     }
+    let mut fresh = match n_late {
+        0 => Cow::Borrowed(rows),
+        _ => Cow::Owned(rows.part(n_late..rows.len())),
+    };
+    let n_before = progress.n_fresh;
+    progress.n_fresh += fresh.len();
+    if fresh.len() >= CHUNK_ROWS_MIN || progress.n_fresh >= CHUNK_ROWS {
+        if n_before > 0 {
+            let span = Span { first: fresh_from, last: Timestamp::MAX };
+            let under = singles::take(connection, series, span, usize::MAX, empty)?;
+            fresh = Cow::Owned(under.merge(&fresh));
+        }
+        if fresh.len() >= CHUNK_ROWS_MIN {
+            progress.n_fresh = 0;
+            return chunks::append(connection, series, &fresh);
+        }
+        progress.n_fresh = fresh.len();
+    }
+    singles::put_rows(connection, dataset, &fresh, None, &[]).map(drop)
 }
 
 /// Fills in missing values of new rows from the stored rows at the same timestamps.
@@ -151,8 +182,8 @@ fn fill(
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
         // Reads the stored rows from the first to the last remaining new row, about a chunk at a time.
         let span = Span { first: *first, last: *last };
-        let under =
-            scan::page(connection, dataset, &PageRead::raw(span, Order::Ascending, CHUNK_ROWS))?;
+        let page = PageRead::raw(span, Order::Ascending, CHUNK_ROWS);
+        let under = scan::page(connection, SeriesId::rows(dataset), &page)?;
         let read_until = *under.times.last().unwrap_or(last);
         let from = archived.first_not_before(span.first);
         let archived = archived.part(from..archived.first_after(read_until).max(from));
@@ -177,17 +208,17 @@ pub(super) fn prune(
         progress.save(connection, dataset)?;
         return Ok(progress.state.removed(n_rows));
     }
-    let (mut n_gone, in_chunks) =
-        chunks::remove_before(connection, SeriesId::rows(dataset), before, limit_rows)?;
+    let series = SeriesId::rows(dataset);
+    let (mut n_gone, in_chunks) = chunks::remove_before(connection, series, before, limit_rows)?;
     // A row in the tail that replaces a row of a chunk is not removed before the chunk, since the
     // replaced row would reappear.
-    let left = chunks::ending_from(connection, SeriesId::rows(dataset), Timestamp::MIN)?;
+    let left = chunks::ending_from(connection, series, Timestamp::MIN)?;
     let bound = left.map_or(before, |left| left.span.first.min(before));
     let old = Span { first: Timestamp::MIN, last: just_before(bound) };
     let sql = "SELECT max(t) FROM tail WHERE dataset = ?1 AND t < ?2";
     let in_tail: Option<i64> = connection.value(sql, [dataset.get(), bound.micros()])?;
-    n_gone += tail::count(connection, dataset, old)?;
-    tail::remove(connection, dataset, old)?;
+    n_gone += singles::count(connection, series, old)?;
+    singles::remove(connection, series, old)?;
     if let Some(newest_gone) = in_chunks.max(in_tail.map(Timestamp::from_micros)) {
         // Appends are rejected only before the end of the last bucket that lost a row, which can be
         // long before `before`. If a row with a wrong date made `before` too late, correct rows would
@@ -198,71 +229,6 @@ pub(super) fn prune(
         progress.save(connection, dataset)?;
     }
     Ok(progress.state.removed(u64::try_from(n_gone).unwrap_or(u64::MAX)))
-}
-
-/// Stores many rows. Rows that come after the last chunk, including the rows of the tail, become new
-/// chunks. If there are many late rows per affected chunk, they are merged into these chunks, otherwise
-/// they are written to the tail.
-fn put_many(
-    connection: &Connection,
-    dataset: DatasetId,
-    rows: &Block,
-    chunks_end: Option<Timestamp>,
-    held: &[Timestamp],
-    progress: &mut Progress,
-) -> Result<()> {
-    let series = SeriesId::rows(dataset);
-    let fresh_from = chunks::fresh_from(chunks_end);
-    let n_late = rows.first_not_before(fresh_from);
-    let late = rows.part(0..n_late);
-    if let (Some(first), Some(last)) = (late.times.first(), late.times.last()) {
-        let n_chunks_max = n_late / LATE_ROWS_PER_CHUNK;
-        let span = Span { first: *first, last: *last };
-        if chunks::n_covering(connection, series, &late.times, n_chunks_max)? <= n_chunks_max
-            // Limits the memory for the rows of the tail.
-            && tail::count(connection, dataset, span)? <= n_late.max(LATE_ROWS_MAX)
-        {
-            let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
-            chunks::overlay(connection, series, &under.merge(&late))?;
-        } else {
-            progress.n_late += tail::put(connection, dataset, &late, chunks_end, held)?;
-        }
-    }
-    let fresh = rows.part(n_late..rows.len());
-    if !fresh.is_empty() {
-        let span = Span { first: fresh_from, last: Timestamp::MAX };
-        let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
-        let fresh = under.merge(&fresh);
-        let n_sealed = chunks::append(connection, series, &fresh)?;
-        let left = fresh.part(n_sealed..fresh.len());
-        tail::put(connection, dataset, &left, None, &[])?;
-        progress.n_fresh = left.len();
-    }
-    Ok(())
-}
-
-/// Moves rows of the tail to chunks: turns the rows after the last chunk into a chunk if there are
-/// enough of them, and merges late rows if there are too many.
-fn seal(
-    connection: &Connection,
-    dataset: DatasetId,
-    progress: &mut Progress,
-    appended: &Block,
-) -> Result<()> {
-    if progress.n_fresh >= CHUNK_ROWS {
-        let first = chunks::fresh_from(chunks::end(connection, SeriesId::rows(dataset))?);
-        let fresh = Span { first, last: Timestamp::MAX };
-        progress.n_fresh = tail::count(connection, dataset, fresh)?;
-        if progress.n_fresh >= CHUNK_ROWS {
-            let rows = tail::take(connection, dataset, fresh, CHUNK_ROWS, appended.empty_like())?;
-            progress.n_fresh -= chunks::append(connection, SeriesId::rows(dataset), &rows)?;
-        }
-    }
-    if progress.n_late >= LATE_ROWS_LIMIT {
-        let step = LATE_ROWS_STEP.max(appended.len().saturating_mul(2));
-        settle_late(connection, dataset, progress, step)?;
-    }
-    Ok(())
 }
 
 /// Merges some late rows of a dataset that has many of them. Returns false if there is no such dataset.
@@ -290,14 +256,12 @@ fn settle_late(
         return Ok(());
     };
     let late = Span { first: Timestamp::MIN, last: end };
-    let empty = scan::empty(connection, dataset)?;
-    let rows = tail::take(connection, dataset, late, step, empty)?;
+    let empty = scan::empty(connection, series)?;
+    let rows = singles::take(connection, series, late, step, empty)?;
     chunks::overlay(connection, series, &rows)?;
     progress.n_late = progress.n_late.saturating_sub(rows.len());
-    if rows.len() < step {
-        progress.n_late = 0;
-    } else if progress.n_late < LATE_ROWS_MAX {
-        progress.n_late = tail::count(connection, dataset, late)?;
+    if rows.len() < step || progress.n_late < LATE_ROWS_MAX {
+        progress.n_late = singles::count(connection, series, late)?;
     }
     Ok(())
 }

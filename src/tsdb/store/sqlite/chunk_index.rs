@@ -5,9 +5,9 @@
 //! shows this to all processes. New chunks come after all other chunks and are added to the index when
 //! it is used.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
 use rusqlite::Connection;
 use task::cache::{Cache, Capacity};
@@ -16,6 +16,7 @@ use super::Result;
 use super::chunks::{self, Chunk};
 use super::progress::Progress;
 use super::series::SeriesId;
+use super::singles;
 use crate::span::{Order, Span};
 
 /// Maximum total size of the cached indexes, enough for some 400 000 chunks with 400 million rows.
@@ -64,105 +65,78 @@ impl ChunkIndex {
         self.entries.last().map(|entry| entry.chunk.span.last)
     }
 
-    /// Returns a copy of the index up to the chunk that ends at `end`.
-    fn until(&self, end: Option<Timestamp>) -> Self {
-        let is_there = |entry: &Entry| end.is_some_and(|end| entry.chunk.span.last <= end);
-        let n = self.entries.partition_point(is_there);
-        Self { entries: self.entries.get(..n).unwrap_or_default().to_vec() }
-    }
-
-    fn n_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>() + BYTES_EACH
-    }
-
-    /// Returns the chunks that overlap a span, and reads how many of their rows lie outside of it.
+    /// Returns the rows of a span. Reads how many rows of the chunks at both ends lie outside of it, and
+    /// which single records add rows.
     pub(super) fn within(
         &self,
         connection: &Connection,
-        dataset: DatasetId,
+        series: SeriesId,
         span: Span,
     ) -> Result<IndexedRows<'_>> {
         let start = self.entries.partition_point(|entry| entry.chunk.span.last < span.first);
         let end = self.entries.partition_point(|entry| entry.chunk.span.first <= span.last);
-        let is_any = span.first <= span.last;
-        let entries = self.entries.get(start..end).filter(|_| is_any).unwrap_or_default();
-        let mut places = IndexedRows { entries, n_cut_first: 0, n_cut_last: 0 };
-        if let Some(Entry { chunk, .. }) = entries.first()
-            && chunk.span.first < span.first
-        {
-            let here = chunks::within(&chunks::times(connection, dataset, *chunk)?, span);
-            places.n_cut_first = to_u64(here.start);
+        let entries = self.entries.get(start..end).filter(|_| !span.is_empty()).unwrap_or_default();
+        let rows_of = |entry: &Entry| -> Result<Range<usize>> {
+            let Span { first, last } = entry.chunk.span;
+            if span.first <= first && last <= span.last {
+                return Ok(0..entry.chunk.n);
+            }
+            Ok(chunks::within(&chunks::times(connection, series.dataset, entry.chunk)?, span))
+        };
+        let mut rows = 0..0;
+        if let (Some(first), Some(last)) = (entries.first(), entries.last()) {
+            rows.start = first.n_before + to_u64(rows_of(first)?.start);
+            rows.end = last.n_before + to_u64(rows_of(last)?.end);
         }
-        if let Some(Entry { chunk, .. }) = entries.last()
-            && chunk.span.last > span.last
-        {
-            let here = chunks::within(&chunks::times(connection, dataset, *chunk)?, span);
-            places.n_cut_last = to_u64(chunk.n - here.end);
-        }
-        Ok(places)
+        Ok(IndexedRows { entries, rows, between: singles::new_times(connection, series, span)? })
     }
 }
 
-/// Rows of a span that are in chunks: all rows of consecutive chunks, except for the first rows of the
-/// first chunk and the last rows of the last chunk.
+/// Rows of a span: rows of consecutive chunks, and single records that do not replace any of them.
 #[derive(Debug)]
 pub(super) struct IndexedRows<'a> {
     entries: &'a [Entry],
-    n_cut_first: u64,
-    n_cut_last: u64,
+    /// Numbers of the rows in chunks, counted from the first chunk of the index.
+    rows: Range<u64>,
+    /// Sorted timestamps of the single records.
+    between: Vec<Timestamp>,
 }
 
 impl IndexedRows<'_> {
     /// Returns the number of rows.
     pub(super) fn n_rows(&self) -> u64 {
-        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
-            return 0;
-        };
-        let n = last.n_until() - first.n_before;
-        n.saturating_sub(self.n_cut_first).saturating_sub(self.n_cut_last)
+        self.rows.end.saturating_sub(self.rows.start).saturating_add(to_u64(self.between.len()))
     }
 
     /// Shortens `span` to begin, in `order`, with the last chunk that at most `skip` rows precede. Returns
-    /// the shortened span and the number of rows that are still to be skipped in it. `between` has the
-    /// sorted timestamps of the rows of `span` that are in no chunk.
-    pub(super) fn seek(
-        &self,
-        span: Span,
-        order: Order,
-        skip: u64,
-        between: &[Timestamp],
-    ) -> (Span, u64) {
-        let (Some((first, after_first)), Some((last, before_last))) =
-            (self.entries.split_first(), self.entries.split_last())
-        else {
-            return (span, skip);
+    /// the shortened span and the number of rows that are still to be skipped in it.
+    pub(super) fn seek(&self, span: Span, order: Order, skip: u64) -> (Span, u64) {
+        let n_before = |entry: &Entry| {
+            let n_single = self.between.partition_point(|time| *time < entry.chunk.span.first);
+            entry.n_before.saturating_sub(self.rows.start).saturating_add(to_u64(n_single))
         };
-        match order {
+        let n_after = |entry: &Entry| {
+            let n_until = self.between.partition_point(|time| *time <= entry.chunk.span.last);
+            let n_single = to_u64(self.between.len() - n_until);
+            self.rows.end.saturating_sub(entry.n_until()).saturating_add(n_single)
+        };
+        let found = match order {
             Order::Ascending => {
-                let n_passed = |entry: &Entry| {
-                    let n = between.partition_point(|time| *time < entry.chunk.span.first);
-                    let in_chunks = entry.n_before - first.n_before;
-                    in_chunks.saturating_sub(self.n_cut_first).saturating_add(to_u64(n))
-                };
-                let n_before = after_first.partition_point(|entry| n_passed(entry) <= skip);
-                let found = n_before.checked_sub(1).and_then(|idx| after_first.get(idx));
-                found.map_or((span, skip), |entry| {
-                    (Span { first: entry.chunk.span.first, ..span }, skip - n_passed(entry))
+                let n = self.entries.partition_point(|entry| n_before(entry) <= skip);
+                self.entries.get(..n).and_then(<[_]>::last).map(|entry| {
+                    let first = entry.chunk.span.first.max(span.first);
+                    (Span { first, ..span }, skip - n_before(entry))
                 })
             }
             Order::Descending => {
-                let n_passed = |entry: &Entry| {
-                    let n = between.partition_point(|time| *time <= entry.chunk.span.last);
-                    let in_chunks = last.n_until() - entry.n_until();
-                    let n = to_u64(between.len() - n);
-                    in_chunks.saturating_sub(self.n_cut_last).saturating_add(n)
-                };
-                let idx = before_last.partition_point(|entry| n_passed(entry) > skip);
-                before_last.get(idx).map_or((span, skip), |entry| {
-                    (Span { last: entry.chunk.span.last, ..span }, skip - n_passed(entry))
+                let idx = self.entries.partition_point(|entry| n_after(entry) > skip);
+                self.entries.get(idx).map(|entry| {
+                    let last = entry.chunk.span.last.min(span.last);
+                    (Span { last, ..span }, skip - n_after(entry))
                 })
             }
-        }
+        };
+        found.unwrap_or((span, skip))
     }
 }
 
@@ -189,22 +163,19 @@ impl ChunkIndexCache {
     ) -> Result<Arc<ChunkIndex>> {
         let layout = Progress::read(connection, series.dataset)?.layout;
         let end = chunks::end(connection, series)?;
-        let known = self
-            .0
-            .get(&series)
-            .filter(|(known, _)| *known == layout)
-            .map(|(_, chunk_index)| chunk_index);
-        let mut chunk_index = match known {
-            Some(known) if known.end() == end => return Ok(known),
-            // The cached index also has chunks of commits after the snapshot.
-            Some(known) if known.end() > end => return Ok(Arc::new(known.until(end))),
-            Some(known) => known,
-            None => Arc::default(),
-        };
-        let first = chunk_index.end().map_or(i64::MIN, |end| end.micros().saturating_add(1));
-        let new = Span { first: Timestamp::from_micros(first), last: Timestamp::MAX };
+        let known = self.0.get(&series).filter(|(known, _)| *known == layout);
+        let mut chunk_index = known.map(|(_, chunk_index)| chunk_index).unwrap_or_default();
+        if chunk_index.end() == end {
+            return Ok(chunk_index);
+        }
+        // The cached index also has chunks of commits after the snapshot.
+        if chunk_index.end() > end {
+            return Ok(Arc::new(ChunkIndex::read_span(connection, series, Span::ALL)?));
+        }
+        let new = Span { first: chunks::fresh_from(chunk_index.end()), last: Timestamp::MAX };
         Arc::make_mut(&mut chunk_index).add(connection, series, new)?;
-        self.0.put(series, (layout, Arc::clone(&chunk_index)), chunk_index.n_bytes());
+        let n_bytes = chunk_index.entries.capacity() * size_of::<Entry>() + BYTES_EACH;
+        self.0.put(series, (layout, Arc::clone(&chunk_index)), n_bytes);
         Ok(chunk_index)
     }
 }

@@ -22,12 +22,9 @@ pub(super) const CHUNK_ROWS: usize = 1024;
 /// Number of rows at which a chunk that has grown by late rows is split.
 const SPLIT_ROWS: usize = 2 * CHUNK_ROWS;
 
-/// Minimum number of rows of a new chunk. Fewer rows remain in the tail.
+/// Minimum number of rows of a new chunk. Fewer rows remain in the tail. A shorter chunk of buckets is not
+/// packed, and grows as buckets follow.
 pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
-
-/// Value of the column `packed` for a chunk of new buckets. [`join`] packs such chunks once they are
-/// old.
-const AS_THEY_CAME: i64 = 3;
 
 /// Index entry of a chunk, with everything except its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,15 +42,20 @@ fn chunk(row: &Row<'_>) -> rusqlite::Result<Chunk> {
     Ok(Chunk { id: row.get(0)?, span, n: row.get(3)? })
 }
 
-fn damaged(dataset: DatasetId) -> impl Fn(DecodeError) -> StoreError {
+pub(super) fn damaged(dataset: DatasetId) -> impl Fn(DecodeError) -> StoreError {
     move |source| StoreError::Damaged { dataset, source }
+}
+
+/// Returns the last chunk.
+fn last(connection: &Connection, series: SeriesId) -> Result<Option<Chunk>> {
+    let sql = "SELECT id, t_first, t_last, n FROM chunks
+         WHERE dataset = ?1 AND resolution = ?2 ORDER BY t_last DESC LIMIT 1";
+    Ok(connection.find(sql, series.key(), chunk)?)
 }
 
 /// Returns the last timestamp of the last chunk.
 pub(super) fn end(connection: &Connection, series: SeriesId) -> Result<Option<Timestamp>> {
-    let sql = "SELECT max(t_last) FROM chunks WHERE dataset = ?1 AND resolution = ?2";
-    let end: Option<i64> = connection.value(sql, series.key())?;
-    Ok(end.map(Timestamp::from_micros))
+    Ok(last(connection, series)?.map(|chunk| chunk.span.last))
 }
 
 /// Returns the first timestamp after all chunks, the last of which ends at `end`.
@@ -76,6 +78,28 @@ pub(super) fn ending_from(
     )?)
 }
 
+/// Passes each chunk into which some of `timestamps` fall, which are sorted, with their indices to
+/// `visit`. Timestamps between two chunks fall into the later chunk. Stops at a timestamp after all
+/// chunks, or if `visit` returns false. Returns the number of timestamps that were passed.
+fn covering(
+    connection: &Connection,
+    series: SeriesId,
+    timestamps: &[Timestamp],
+    mut visit: impl FnMut(Chunk, Range<usize>) -> Result<bool>,
+) -> Result<usize> {
+    let mut start = 0;
+    while let Some(first) = timestamps.get(start)
+        && let Some(chunk) = ending_from(connection, series, *first)?
+    {
+        let end = timestamps.partition_point(|timestamp| *timestamp <= chunk.span.last);
+        if !visit(chunk, start..end)? {
+            break;
+        }
+        start = end;
+    }
+    Ok(start)
+}
+
 /// Returns the timestamps among `timestamps`, which are sorted, at which chunks have rows. Reads each
 /// chunk once.
 pub(super) fn find_times(
@@ -83,18 +107,15 @@ pub(super) fn find_times(
     series: SeriesId,
     timestamps: &[Timestamp],
 ) -> Result<Vec<Timestamp>> {
-    let (mut rest, mut held) = (timestamps, Vec::new());
-    while let Some(first) = rest.first()
-        && let Some(chunk) = ending_from(connection, series, *first)?
-    {
-        let n_here = rest.partition_point(|timestamp| *timestamp <= chunk.span.last);
-        let (here, later) = rest.split_at(n_here);
+    let mut held = Vec::new();
+    covering(connection, series, timestamps, |chunk, range| {
+        let here = timestamps.get(range).unwrap_or_default();
         if here.last().is_some_and(|last| *last >= chunk.span.first) {
             let times = times(connection, series.dataset, chunk)?;
             held.extend(here.iter().filter(|timestamp| times.binary_search(timestamp).is_ok()));
         }
-        rest = later;
-    }
+        Ok(true)
+    })?;
     Ok(held)
 }
 
@@ -227,121 +248,64 @@ pub(super) fn read(
     Ok(block)
 }
 
-/// Writes `block` as chunks of about [`CHUNK_ROWS`] rows. The rows must come after all chunks. Returns
-/// the number of written rows: all of them, or 0 if there are fewer than [`CHUNK_ROWS_MIN`].
-pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -> Result<usize> {
-    if block.len() < CHUNK_ROWS_MIN {
-        return Ok(0);
-    }
-    insert_all(connection, series, block, series.packing())?;
-    Ok(block.len())
-}
-
-/// Writes new buckets as an unpacked chunk. The buckets must come after all chunks. Later, [`join`]
-/// replaces such chunks with longer, packed chunks.
-pub(super) fn append_new(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
-    insert_all(connection, series, block, Packing::Quick)
-}
-
-/// Returns the latest consecutive chunks of buckets that are new or short and end before `before`, in
-/// ascending order.
-pub(super) fn new_before(
-    connection: &Connection,
-    series: SeriesId,
-    before: Timestamp,
-) -> Result<Vec<Chunk>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, t_first, t_last, n, packed FROM chunks
-         WHERE dataset = ?1 AND resolution = ?2 AND t_last < ?3 ORDER BY t_last DESC",
-    )?;
-    let (dataset, resolution) = series.key();
-    let mut rows = statement.query([dataset, resolution, before.micros()])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let chunk = chunk(row)?;
-        if chunk.n >= CHUNK_ROWS_MIN && row.get::<_, i64>(4)? != AS_THEY_CAME {
-            break;
+/// Writes `block`, whose rows come after all chunks, as chunks of about [`CHUNK_ROWS`] rows. If the last
+/// chunk is short, the rows are added to it.
+pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
+    let Some(short) = last(connection, series)?.filter(|last| last.n < CHUNK_ROWS_MIN) else {
+        return insert_all(connection, series, block);
+    };
+    match read(connection, series, short, block.empty_like()) {
+        Ok(mut rows) => {
+            rows.extend_from(block, 0..block.len());
+            remove(connection, short)?;
+            insert_all(connection, series, &rows)
         }
-        found.push(chunk);
+        Err(StoreError::Damaged { .. }) => insert_all(connection, series, block),
+        Err(error) => Err(error),
     }
-    found.reverse();
-    Ok(found)
-}
-
-/// Joins consecutive chunks and writes their rows as packed chunks.
-pub(super) fn join(
-    connection: &Connection,
-    series: SeriesId,
-    chunks: &[Chunk],
-    mut joined: Block,
-) -> Result<()> {
-    for chunk in chunks {
-        let rows = read(connection, series, *chunk, joined.empty_like())?;
-        joined.extend_from(&rows, 0..rows.len());
-    }
-    // Removes the chunks after all of them could be read.
-    for chunk in chunks {
-        remove(connection, *chunk)?;
-    }
-    insert_all(connection, series, &joined, Packing::Small)
 }
 
 /// Writes the rows of `block` as chunks of about equal length.
-fn insert_all(
-    connection: &Connection,
-    series: SeriesId,
-    block: &Block,
-    packing: Packing,
-) -> Result<()> {
+fn insert_all(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
     let n = block.len();
     let n_chunks = ((n + CHUNK_ROWS / 2) / CHUNK_ROWS).max(1);
     for chunk_idx in 0..n_chunks {
         let rows = n * chunk_idx / n_chunks..n * (chunk_idx + 1) / n_chunks;
-        insert(connection, series, block, rows, packing)?;
+        insert(connection, series, block, rows)?;
     }
     Ok(())
 }
 
-/// Returns the number of chunks into which `timestamps`, which are sorted, fall. Returns `limit + 1` if
-/// there are more than `limit` chunks.
-pub(super) fn n_covering(
+/// Returns true if `timestamps`, which are sorted, fall into at most `limit` chunks.
+pub(super) fn are_within(
     connection: &Connection,
     series: SeriesId,
     timestamps: &[Timestamp],
     limit: usize,
-) -> Result<usize> {
-    let (mut rest, mut n) = (timestamps, 0);
-    while let Some(first) = rest.first()
-        && n <= limit
-    {
+) -> Result<bool> {
+    let mut n = 0;
+    covering(connection, series, timestamps, |_, _| {
         n += 1;
-        let Some(chunk) = ending_from(connection, series, *first)? else { break };
-        let end = rest.partition_point(|timestamp| *timestamp <= chunk.span.last);
-        rest = rest.get(end..).unwrap_or_default();
-    }
-    Ok(n)
+        Ok(n <= limit)
+    })?;
+    Ok(n <= limit)
 }
 
 /// Merges `late` rows into the chunks into which their timestamps fall. No row may come after the last
 /// chunk.
 pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -> Result<()> {
-    let mut start = 0;
-    while let Some(timestamp) = late.times.get(start) {
-        let Some(chunk) = ending_from(connection, series, *timestamp)? else {
-            return Err(damaged(series.dataset)(DecodeError::MISSING));
-        };
-        let end = late.first_after(chunk.span.last);
+    let n_merged = covering(connection, series, &late.times, |chunk, rows| {
         let under = read(connection, series, chunk, late.empty_like())?;
-        let merged = under.merge(&late.part(start..end));
+        let merged = under.merge(&late.part(rows));
         remove(connection, chunk)?;
         if merged.len() < SPLIT_ROWS {
-            insert(connection, series, &merged, 0..merged.len(), series.packing())?;
+            insert(connection, series, &merged, 0..merged.len())?;
         } else {
-            insert_all(connection, series, &merged, series.packing())?;
+            insert_all(connection, series, &merged)?;
         }
-        start = end;
-    }
-    Ok(())
+        Ok(true)
+    })?;
+    if n_merged == late.len() { Ok(()) } else { Err(damaged(series.dataset)(DecodeError::MISSING)) }
 }
 
 /// Removes the rows of a span from chunks. The remaining rows of an affected chunk become new chunks.
@@ -357,34 +321,25 @@ pub(super) fn cut(
         Ok(true)
     })?;
     for chunk in touched {
-        let is_whole = span.first <= chunk.span.first && chunk.span.last <= span.last;
-        let left =
-            if is_whole { None } else { Some(read(connection, series, chunk, empty.clone())?) };
-        remove(connection, chunk)?;
-        if let Some(rows) = left {
-            let before = 0..rows.first_not_before(span.first);
-            let after = rows.first_after(span.last)..rows.len();
-            for left in [before, after] {
-                insert(connection, series, &rows, left, series.packing())?;
-            }
+        let mut rows = empty.clone();
+        if chunk.span.first < span.first || span.last < chunk.span.last {
+            rows = read(connection, series, chunk, rows)?;
         }
+        remove(connection, chunk)?;
+        insert(connection, series, &rows, 0..rows.first_not_before(span.first))?;
+        insert(connection, series, &rows, rows.first_after(span.last)..rows.len())?;
     }
     Ok(())
 }
 
-/// Returns the oldest unpacked chunk with an id below `before`.
-pub(super) fn unpacked(connection: &Connection, before: i64) -> Result<Option<(DatasetId, Chunk)>> {
+/// Returns the oldest unpacked chunk of rows that is not one of the latest `n_hot` chunks.
+pub(super) fn unpacked(connection: &Connection, n_hot: i64) -> Result<Option<(DatasetId, Chunk)>> {
     Ok(connection.find(
         "SELECT id, t_first, t_last, n, dataset FROM chunks
-         WHERE packed = 0 AND id < ?1 ORDER BY id LIMIT 1",
-        [before],
+         WHERE packed = 0 AND id <= (SELECT max(id) FROM chunks) - ?1 ORDER BY id LIMIT 1",
+        [n_hot],
         |row| Ok((checked_id(row.get(4)?)?, chunk(row)?)),
     )?)
-}
-
-/// Returns the id of the latest chunk, or 0 if there are no chunks.
-pub(super) fn newest(connection: &Connection) -> Result<i64> {
-    Ok(connection.value("SELECT coalesce(max(id), 0) FROM chunks", [])?)
 }
 
 /// Packs a chunk of rows, which retains its id and its rows.
@@ -409,17 +364,15 @@ pub(super) fn remove_before(
     timestamp: Timestamp,
     limit_rows: usize,
 ) -> Result<(usize, Option<Timestamp>)> {
-    let span = Span { first: Timestamp::MIN, last: timestamp };
-    let mut old: Vec<Chunk> = Vec::new();
-    let mut n_rows = 0;
-    touching(connection, series, span, Order::Ascending, &mut |chunk| {
-        if chunk.span.last >= timestamp || n_rows >= limit_rows {
-            return Ok(false);
-        }
+    let (mut old, mut n_rows): (Vec<Chunk>, usize) = (Vec::new(), 0);
+    while n_rows < limit_rows
+        && let from = old.last().map_or(Timestamp::MIN, |last| just_after(last.span.last))
+        && let Some(chunk) = ending_from(connection, series, from)?
+        && chunk.span.last < timestamp
+    {
         n_rows += chunk.n;
         old.push(chunk);
-        Ok(true)
-    })?;
+    }
     let newest = old.last().map(|chunk| chunk.span.last);
     for chunk in old {
         remove(connection, chunk)?;
@@ -462,22 +415,22 @@ fn remove(connection: &Connection, chunk: Chunk) -> Result<()> {
     Ok(())
 }
 
+/// Writes a chunk of rows. Raw rows are packed later, since most late rows fall into new chunks.
 fn insert(
     connection: &Connection,
     series: SeriesId,
     block: &Block,
     rows: Range<usize>,
-    packing: Packing,
 ) -> Result<()> {
     let timestamps = block.times.get(rows.clone()).unwrap_or_default();
     let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) else { return Ok(()) };
     let n = rows.len();
-    let encoded = encode(block, rows.clone(), packing);
-    let packed = match (packing, series.resolution) {
-        (Packing::Small, _) => 1,
-        (Packing::Quick, Resolution::Raw) => 0,
-        (Packing::Quick, _) => AS_THEY_CAME,
+    let (packing, packed) = match series.resolution {
+        Resolution::Raw => (Packing::Quick, 0),
+        _ if n < CHUNK_ROWS_MIN => (Packing::Quick, 3),
+        _ => (Packing::Small, 1),
     };
+    let encoded = encode(block, rows.clone(), packing);
     let last_row = block.ids.get(rows).and_then(|ids| ids.iter().max().copied());
     let (dataset, resolution) = series.key();
     connection.run(

@@ -7,10 +7,9 @@ use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
-use super::buckets::{self, Cut};
 use super::progress::{self, Progress};
 use super::series::SeriesId;
-use super::{Result, StoreError, catalog, chunks, scan, tail};
+use super::{Result, StoreError, buckets, catalog, chunks, scan, singles};
 use crate::span::Span;
 use crate::store::session::ready;
 use crate::store::{Removed, RowDeletion, records};
@@ -37,9 +36,10 @@ pub(super) fn rows(
         }
         return cut(connection, dataset, span, now, None);
     };
+    let series = SeriesId::rows(dataset);
     let mut is_changed = progress.state.removed > deletion.revision;
     for (part, n_stored) in &deletion.stored {
-        is_changed |= scan::count(connection, dataset, *part)? != *n_stored;
+        is_changed |= scan::count(connection, series, *part)? != *n_stored;
     }
     if is_changed {
         return Err(StoreError::ArchiveChanged { dataset });
@@ -64,13 +64,12 @@ fn cut(
     if span.first > span.last {
         return Ok(progress.state.removed(0));
     }
-    let n_rows = scan::count(connection, dataset, span)?;
-    tail::remove(connection, dataset, span)?;
-    let empty = Block::new(&catalog::dtypes(connection, dataset)?);
-    chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
+    let series = SeriesId::rows(dataset);
+    let n_rows = scan::count(connection, series, span)?;
+    singles::remove(connection, series, span)?;
+    chunks::cut(connection, series, span, &scan::empty(connection, series)?)?;
     if let Some(fold) = catalog::fold(connection, dataset)? {
-        let cut = Cut { span, kept_from: progress.state.kept_from, beneath };
-        buckets::cut(connection, dataset, fold, cut)?;
+        buckets::cut(connection, dataset, fold, span, progress.state.kept_from, beneath)?;
     }
     progress.recount(connection, dataset)?;
     progress.note_removal(connection, dataset, span)?;

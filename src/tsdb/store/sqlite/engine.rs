@@ -9,8 +9,9 @@ use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
 use super::progress::Progress;
+use super::scan::Scan;
 use super::series::SeriesId;
-use super::{Result, SqliteStore, StoreError, append, buckets, chunks, scan, tail};
+use super::{Result, SqliteStore, StoreError, append, buckets, chunks, scan, singles};
 use crate::archive::month::Month;
 use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
@@ -96,22 +97,22 @@ fn remove_rows(
     last_row: i64,
     progress: &mut Progress,
 ) -> Result<()> {
-    let empty = scan::empty(connection, dataset)?;
-    let has_newer = tail::count(connection, dataset, span)? > 0
-        || !chunks::with_rows_after(connection, dataset, last_row, 1)?.is_empty();
+    let series = SeriesId::rows(dataset);
+    let empty = scan::empty(connection, series)?;
     let mut newer = empty.clone();
-    if has_newer {
-        let projection = scan::Projection { empty: empty.clone(), columns: None, sought: None };
-        scan::blocks(connection, dataset, span, projection, &mut |block| {
-            for row_idx in 0..block.len() {
-                if block.ids.get(row_idx).is_some_and(|id| *id > last_row) {
+    if singles::count(connection, series, span)? > 0
+        || !chunks::with_rows_after(connection, dataset, last_row, 1)?.is_empty()
+    {
+        Scan::all(series, span, empty.clone()).blocks(connection, &mut |block| {
+            for (row_idx, id) in block.ids.iter().enumerate() {
+                if *id > last_row {
                     newer.extend_from(&block, row_idx..row_idx + 1);
                 }
             }
         })?;
     }
-    tail::remove(connection, dataset, span)?;
-    chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
+    singles::remove(connection, series, span)?;
+    chunks::cut(connection, series, span, &empty)?;
     progress.recount(connection, dataset)?;
     if newer.is_empty() { Ok(()) } else { append::put(connection, dataset, &newer, &[], progress) }
 }

@@ -6,7 +6,7 @@ use model::timestamp::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::series::SeriesId;
-use super::{Result, StoreError, chunks, tail};
+use super::{Result, StoreError, chunks, singles};
 use crate::span::Span;
 use crate::store::row_changes::{self, RowChange};
 use crate::store::session::ready;
@@ -83,10 +83,11 @@ impl Progress {
 
     /// Counts the rows of the tail again, to replace the upper bounds with exact numbers.
     pub(super) fn recount(&mut self, connection: &Connection, dataset: DatasetId) -> Result<()> {
-        let end = chunks::end(connection, SeriesId::rows(dataset))?;
+        let series = SeriesId::rows(dataset);
+        let end = chunks::end(connection, series)?;
         let late = Span { first: Timestamp::MIN, last: end.unwrap_or(Timestamp::MIN) };
-        self.n_late = tail::count(connection, dataset, late)?;
-        self.n_fresh = tail::count(connection, dataset, Span::ALL)? - self.n_late;
+        self.n_late = singles::count(connection, series, late)?;
+        self.n_fresh = singles::count(connection, series, Span::ALL)? - self.n_late;
         Ok(())
     }
 }

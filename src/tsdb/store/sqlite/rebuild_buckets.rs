@@ -4,29 +4,28 @@
 //! chunks. The writer thread reads within its transaction. Helper threads read the last commit. Both see
 //! the same rows, as long as the transaction has not changed the dataset.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{iter, thread};
+use std::{mem, thread};
 
 use model::block::Block;
 use model::dataset::DatasetId;
+use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
 use super::progress::Progress;
-use super::scan::{self, Projection};
-use super::series::KEPT;
-use super::{Result, StoreError, readers};
+use super::scan::{self, Scan};
+use super::series::{self, KEPT, SeriesId, micros};
+use super::{Result, readers};
 use crate::rollup::{Fold, Folding};
 use crate::span::Span;
 
-/// Number of spans that a thread computes at a time. A span takes about 20 µs.
-const SPANS_PER_PART: usize = 16;
-
-/// Number of parts for each additional thread. Starting a thread and its connection takes some 300 µs.
-const PARTS_PER_THREAD: usize = 3;
+/// Number of spans for each additional thread. A span takes about 20 µs. Starting a thread and its
+/// connection takes some 300 µs.
+const SPANS_PER_THREAD: usize = 48;
 
 /// Maximum number of threads, including the writer thread.
 const THREADS_MAX: usize = 4;
@@ -38,160 +37,145 @@ static CORES: LazyLock<usize> =
 
 /// Rows from which buckets are computed: the stored rows of a dataset, new rows that replace them, and
 /// archived rows that the stored rows replace.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct BucketRebuild<'a> {
     pub(super) dataset: DatasetId,
-    pub(super) fold: Fold,
-    /// A block without rows, and the positions of the columns that the fold reads.
-    pub(super) columns: &'a (Block, Vec<usize>),
-    pub(super) over: Option<&'a Block>,
+    fold: Fold,
+    /// A block without rows, with the columns of the dataset.
+    empty: Block,
+    /// Positions of the columns that the fold reads.
+    columns: Vec<usize>,
+    over: Option<&'a Block>,
     /// Archived rows in the buckets of five minutes that contain new rows.
-    pub(super) beneath: Option<&'a Block>,
+    beneath: Option<&'a Block>,
 }
 
-/// Buckets computed from rows, to be stored.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    /// Computed buckets of five minutes, for each span.
-    pub(super) folded: Vec<Vec<Bucket>>,
-    /// Sorted timestamps of the new rows for which chunks already have rows.
-    pub(super) held: Vec<Timestamp>,
-}
+/// Computed buckets of five minutes, and the timestamps of the new rows for which chunks already have
+/// rows. Both are sorted.
+type Found = (Vec<Bucket>, Vec<Timestamp>);
 
 /// Revision and `layout` of a dataset. Any change of its rows or chunks changes one of them.
 type Version = (u64, i64);
 
-impl BucketRebuild<'_> {
-    /// Computes the buckets of `spans`, which are sorted and disjoint.
-    pub(super) fn spans(self, connection: &Connection, spans: &[Span]) -> Result<Found> {
-        let parts: Vec<&[Span]> = spans.chunks(SPANS_PER_PART).collect();
-        let found = shared(connection, self.dataset, parts.len(), |connection, part_idx| {
-            self.part(connection, parts.get(part_idx).copied().unwrap_or_default())
-        })?;
-        let mut all = Found::default();
-        for mut part in found {
-            all.folded.append(&mut part.folded);
-            all.held.append(&mut part.held);
-        }
-        Ok(all)
+impl<'a> BucketRebuild<'a> {
+    pub(super) fn new(
+        connection: &Connection,
+        dataset: DatasetId,
+        fold: Fold,
+        over: Option<&'a Block>,
+        beneath: Option<&'a Block>,
+    ) -> Result<Self> {
+        let empty = scan::empty(connection, SeriesId::rows(dataset))?;
+        Ok(Self { dataset, fold, empty, columns: fold.columns(), over, beneath })
     }
 
-    fn part(self, connection: &Connection, spans: &[Span]) -> Result<Found> {
-        let mut found = Found::default();
+    /// Computes the buckets of five minutes within the buckets of `resolution` that begin at `starts`.
+    /// One read covers buckets with a distance of at most `gap_max` buckets.
+    pub(super) fn runs(
+        &self,
+        connection: &Connection,
+        resolution: Resolution,
+        starts: &[Timestamp],
+        gap_max: i64,
+    ) -> Result<Found> {
+        let runs = starts.chunk_by(|a, b| b.micros() - a.micros() <= gap_max * micros(resolution));
+        let span = |run: &[Timestamp]| {
+            Some(Span { first: *run.first()?, last: series::span(resolution, *run.last()?).last })
+        };
+        let spans: Vec<Span> = runs.filter_map(span).collect();
+        let read = |connection: &Connection, spans: &[Span]| self.spans(connection, spans);
+        let found = shared(connection, self.dataset, &spans, SPANS_PER_THREAD, read)?;
+        let (buckets, held): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        Ok((buckets.concat(), held.concat()))
+    }
+
+    fn spans(&self, connection: &Connection, spans: &[Span]) -> Result<Found> {
+        let (mut buckets, mut held) = (Vec::new(), Vec::new());
         for span in spans {
-            found.folded.push(self.fold(connection, *span, &mut found.held)?);
+            buckets.extend(self.fold(connection, *span, &mut held)?);
         }
-        Ok(found)
+        Ok((buckets, held))
     }
 
     /// Computes the buckets of five minutes of a span. Adds the timestamps of new rows for which chunks
     /// already have rows to `held`.
     pub(super) fn fold(
-        self,
+        &self,
         connection: &Connection,
         span: Span,
         held: &mut Vec<Timestamp>,
     ) -> Result<Vec<Bucket>> {
-        let Self { columns: (empty, wanted), beneath, over, .. } = self;
+        let Self { dataset, ref empty, ref columns, over, beneath, .. } = *self;
         let [resolution, ..] = KEPT;
         let mut folding = Folding::new(self.fold, resolution, None);
+        let rows_within = |rows: Option<&Block>| {
+            let first = rows.map_or(0, |rows| rows.first_not_before(span.first));
+            first..rows.map_or(0, |rows| rows.first_after(span.last)).max(first)
+        };
+        let (mut above, mut below) = (rows_within(over), rows_within(beneath));
+        let mut add = |block: &Block, until: Timestamp| {
+            let lower = take_until(beneath, &mut below, until);
+            let above = over.map(|over| (over, take_until(Some(over), &mut above, until)));
+            match beneath {
+                Some(beneath) => folding.add(&beneath.part(lower).merge(block), above),
+                None => folding.add(block, above),
+            }
+        };
+        let columns = Some(columns.as_slice());
         let sought = over.map(|over| (over.times.as_slice(), held));
-        let mut left = over
-            .map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
-        let projection = Projection { empty: empty.clone(), columns: Some(wanted), sought };
-        if let Some(beneath) = beneath {
-            let mut stored = empty.clone();
-            let collect = &mut |block: Block| stored.extend_from(&block, 0..block.len());
-            scan::blocks(connection, self.dataset, span, projection, collect)?;
-            let from = beneath.first_not_before(span.first);
-            let under = beneath.part(from..beneath.first_after(span.last).max(from)).merge(&stored);
-            folding.add(&under, over.map(|over| (over, left)));
-            return Ok(folding.finish());
-        }
-        scan::blocks(connection, self.dataset, span, projection, &mut |block| {
-            let last = block.times.last();
-            let end = over.zip(last).map_or(left.start, |(over, last)| over.first_after(*last));
-            let end = end.clamp(left.start, left.end);
-            folding
-                .add(&block, over.filter(|_| left.start < end).map(|over| (over, left.start..end)));
-            left.start = end;
+        let all = Scan::all(SeriesId::rows(dataset), span, empty.clone());
+        Scan { columns, sought, ..all }.blocks(connection, &mut |block| {
+            if let Some(last) = block.times.last() {
+                add(&block, *last);
+            }
         })?;
-        if let Some(over) = over {
-            folding.add(&over.empty_like(), Some((over, left)));
-        }
+        add(empty, span.last);
         Ok(folding.finish())
     }
 }
 
-/// Reads `n_parts` parts of a dataset on several threads. Each thread repeatedly takes the next part
-/// that no thread has taken. Returns the parts in order.
-pub(super) fn shared<T: Send>(
-    connection: &Connection,
-    dataset: DatasetId,
-    n_parts: usize,
-    read: impl Fn(&Connection, usize) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
-    let n_threads = (n_parts / PARTS_PER_THREAD).min(*CORES).max(1);
-    let next = AtomicUsize::new(0);
-    let mut taken: Vec<Option<T>> = iter::repeat_with(|| None).take(n_parts).collect();
-    let path = connection.path().filter(|path| n_threads > 1 && !path.is_empty());
-    if let Some(path) = path.map(Path::new) {
-        let version = version(connection, dataset)?;
-        let help = || {
-            read_last_commit(path, dataset, version, |connection| {
-                rest(connection, &next, n_parts, &read)
-            })
-        };
-        thread::scope(|scope| {
-            let helpers: Vec<_> = (1..n_threads)
-                .filter_map(|_| {
-                    let thread = thread::Builder::new().name("datasets-refold".to_owned());
-                    thread.spawn_scoped(scope, help).ok()
-                })
-                .collect();
-            let (own, failed) = rest(connection, &next, n_parts, &read);
-            // If a helper thread failed for any reason, its parts are read below, within the
-            // transaction.
-            let helped = helpers.into_iter().filter_map(|helper| helper.join().ok()?.ok()?);
-            for (part_idx, part) in own.into_iter().chain(helped.flat_map(|(parts, _)| parts)) {
-                if let Some(place) = taken.get_mut(part_idx) {
-                    *place = Some(part);
-                }
-            }
-            failed.map_or(Ok(()), Err)
-        })?;
-    }
-    let fill = |(part_idx, part): (usize, Option<T>)| match part {
-        Some(part) => Ok(part),
-        None => read(connection, part_idx),
-    };
-    taken.into_iter().enumerate().map(fill).collect()
+/// Removes and returns the rows up to `until` from the range `left`.
+fn take_until(rows: Option<&Block>, left: &mut Range<usize>, until: Timestamp) -> Range<usize> {
+    let end = rows.map_or(0, |rows| rows.first_after(until)).clamp(left.start, left.end);
+    mem::replace(&mut left.start, end)..end
 }
 
-/// Parts that a thread has read, with their indices, and the error at which it stopped, if any.
-type Taken<T> = (Vec<(usize, T)>, Option<StoreError>);
-
-/// Reads parts that no thread has taken, one after another, until none is left.
-fn rest<T>(
+/// Divides `items` among threads, one for each `n_per_thread` of them, and returns what `read` returns
+/// for the items of each thread, in order. The transaction of `connection` must not have changed the
+/// dataset if there are more than `n_per_thread` items.
+pub(super) fn shared<I: Sync, T: Send>(
     connection: &Connection,
-    next: &AtomicUsize,
-    n_parts: usize,
-    read: impl Fn(&Connection, usize) -> Result<T>,
-) -> Taken<T> {
-    let mut taken = Vec::new();
-    loop {
-        let part_idx = next.fetch_add(1, Ordering::Relaxed);
-        if part_idx >= n_parts {
-            return (taken, None);
+    dataset: DatasetId,
+    items: &[I],
+    n_per_thread: usize,
+    read: impl Fn(&Connection, &[I]) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let n_threads = (items.len() / n_per_thread).min(*CORES);
+    let (Some(path), 2..) = (connection.path().map(Path::new), n_threads) else {
+        return Ok(vec![read(connection, items)?]);
+    };
+    let version = version(connection, dataset)?;
+    let mut shares = items.chunks(items.len().div_ceil(n_threads));
+    let own = shares.next().unwrap_or_default();
+    let read = &read;
+    thread::scope(|scope| {
+        let helpers: Vec<_> = shares
+            .map(|share| {
+                let help = move || {
+                    read_last_commit(path, dataset, version, |connection| read(connection, share))
+                };
+                let thread = thread::Builder::new().name("datasets-refold".to_owned());
+                (share, thread.spawn_scoped(scope, help).ok())
+            })
+            .collect();
+        let mut found = vec![read(connection, own)?];
+        for (share, helper) in helpers {
+            // If a helper thread failed for any reason, its share is read within the transaction.
+            let helped = helper.and_then(|helper| helper.join().ok()?.ok()?);
+            found.push(helped.map_or_else(|| read(connection, share), Ok)?);
         }
-        match read(connection, part_idx) {
-            Ok(part) => taken.push((part_idx, part)),
-            Err(error) => {
-                next.store(n_parts, Ordering::Relaxed);
-                return (taken, Some(error));
-            }
-        }
-    }
+        Ok(found)
+    })
 }
 
 /// Calls `read` on a snapshot of the last commit. Returns `None` if the dataset has changed since
@@ -200,12 +184,12 @@ fn read_last_commit<T>(
     path: &Path,
     dataset: DatasetId,
     expected: Version,
-    read: impl FnOnce(&Connection) -> T,
+    read: impl FnOnce(&Connection) -> Result<T>,
 ) -> Result<Option<T>> {
     let mut connection = readers::connect(path)?;
     let transaction = connection.transaction()?;
     let is_same = version(&transaction, dataset)? == expected;
-    Ok(is_same.then(|| read(&transaction)))
+    is_same.then(|| read(&transaction)).transpose()
 }
 
 fn version(connection: &Connection, dataset: DatasetId) -> Result<Version> {

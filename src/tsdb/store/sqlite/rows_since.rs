@@ -3,16 +3,13 @@
 //! Row numbers increase over all commits of a store. A row that replaces another row has a new number,
 //! so a higher number means a later commit.
 
-use std::collections::HashSet;
-
 use model::block::Block;
 use model::dataset::DatasetId;
-use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
 use super::chunks::{self, CHUNK_ROWS};
 use super::series::SeriesId;
-use super::{Result, catalog, progress, tail};
+use super::{Result, progress, scan, singles};
 use crate::span::{Order, Span};
 use crate::store::Since;
 use crate::store::row_batch::lowest_rows;
@@ -38,59 +35,36 @@ pub(super) fn read_since(
     }
     let series = SeriesId::rows(dataset);
     let revision = progress::revision(connection, dataset)?;
-    let mut found = Found { rows: Block::new(&catalog::dtypes(connection, dataset)?), limit };
-    let replaced = found.add_tail(connection, dataset, after)?;
-    for chunk in touched {
-        let rows = chunks::read(connection, series, chunk, found.rows.empty_like())?;
-        found.add(&rows, |number, time| number > after && !replaced.contains(&time));
-    }
-    let is_all = found.rows.len() <= limit;
-    Ok(Some(Since { rows: lowest_rows(&found.rows, limit), is_all, revision }))
-}
-
-/// Rows found so far. Only the rows with the lowest row numbers are retained.
-struct Found {
-    rows: Block,
-    limit: usize,
-}
-
-impl Found {
-    /// Adds rows of the tail. Returns the timestamps of all tail rows that replace a row of a chunk.
-    fn add_tail(
-        &mut self,
-        connection: &Connection,
-        dataset: DatasetId,
-        after: i64,
-    ) -> Result<HashSet<Timestamp>> {
-        let mut statement = tail::statement(connection, Order::Ascending)?;
-        let mut replaced = HashSet::new();
-        let mut rows = self.rows.empty_like();
-        for row in tail::open(&mut statement, dataset, Span::ALL)? {
-            let row = row?;
-            row.read_into(dataset, &mut rows)?;
-            if row.replaces {
-                replaced.insert(row.time);
-            }
-            // Limits the memory for wide rows.
-            if rows.len() == CHUNK_ROWS {
-                self.add(&rows, |number, _| number > after);
-                rows = rows.empty_like();
-            }
-        }
-        self.add(&rows, |number, _| number > after);
-        Ok(replaced)
-    }
-
-    /// Adds the rows with a number and a timestamp that `is_wanted` accepts.
-    fn add(&mut self, rows: &Block, is_wanted: impl Fn(i64, Timestamp) -> bool) {
+    let empty = scan::empty(connection, series)?;
+    // Only the rows with the lowest row numbers are retained, with one row more than the limit, to find
+    // out if more rows follow.
+    let mut found = empty.clone();
+    let mut add = |rows: &Block, replaced: &[_]| {
         for (row_idx, (number, time)) in rows.ids.iter().zip(&rows.times).enumerate() {
-            if is_wanted(*number, *time) {
-                self.rows.extend_from(rows, row_idx..row_idx + 1);
+            if *number > after && replaced.binary_search(time).is_err() {
+                found.extend_from(rows, row_idx..row_idx + 1);
             }
         }
-        // Retains one row more than the limit, to find out if more rows follow.
-        if self.rows.len() > 4 * self.limit + 1 {
-            self.rows = lowest_rows(&self.rows, self.limit + 1);
+        if found.len() > 4 * limit + 1 {
+            found = lowest_rows(&found, limit + 1);
         }
+    };
+    let mut replaced = Vec::new();
+    let mut statement = singles::statement(connection, series, Order::Ascending)?;
+    let mut tail = singles::open(&mut statement, series, Span::ALL)?;
+    loop {
+        // A chunk's number of rows at a time, which limits the memory for wide rows.
+        let mut rows = empty.clone();
+        tail.read_while(&mut rows, CHUNK_ROWS, |_| true)?;
+        if rows.is_empty() {
+            break;
+        }
+        add(&rows, &[]);
+        replaced.append(&mut rows.times);
     }
+    for chunk in touched {
+        add(&chunks::read(connection, series, chunk, empty.clone())?, &replaced);
+    }
+    let is_all = found.len() <= limit;
+    Ok(Some(Since { rows: lowest_rows(&found, limit), is_all, revision }))
 }

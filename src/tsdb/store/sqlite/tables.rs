@@ -1,13 +1,10 @@
 //! Tables of the embedded dataset store, and the number of their format.
 
-use std::iter::Peekable;
 use std::time::Duration;
 
 use db::connection::Schema;
 use model::dataset::DatasetId;
 use rusqlite::{Connection, Row};
-
-use super::Result;
 
 /// Renames columns of the tables of the archive to the names that they have in PostgreSQL.
 const TO_11: &str = "ALTER TABLE archived RENAME COLUMN rows TO n_rows;
@@ -64,8 +61,7 @@ const TO_13: &str = "";
 /// - `chunks`: about 1024 rows each, as `codec` encodes them. `resolution` is 0 for raw rows, otherwise
 ///   the length of a bucket in seconds. The spans of the chunks of a series do not overlap. `packed` is
 ///   1 if the columns are packed into as few bits as possible, 2 if they are damaged and cannot be
-///   packed, and 3 for new buckets. Several chunks of new buckets become one packed chunk. The column
-///   `times` precedes `body`, so that it can be read without the body. `last_row` is the highest row
+///   packed, and 3 for a short chunk of buckets, which grows as buckets follow. The column `times` precedes `body`, so that it can be read without the body. `last_row` is the highest row
 ///   number in the chunk, 0 for buckets. Chunk ids are never reused.
 /// - `tail`: single rows. A single row replaces the row of a chunk at the same timestamp. `replaces` is
 ///   1 if a chunk has such a row.
@@ -312,13 +308,4 @@ pub(super) fn dataset_id(row: &Row<'_>) -> rusqlite::Result<DatasetId> {
 /// Converts a dataset id that was read from a table.
 pub(super) fn checked_id(number: i64) -> rusqlite::Result<DatasetId> {
     DatasetId::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
-}
-
-/// Returns the next element of `rows` if `is_wanted` accepts it.
-pub(super) fn next_if<T>(
-    rows: &mut Peekable<impl Iterator<Item = rusqlite::Result<T>>>,
-    is_wanted: impl Fn(&T) -> bool,
-) -> Result<Option<T>> {
-    let next = rows.next_if(|next| next.as_ref().map_or(true, &is_wanted));
-    Ok(next.transpose()?)
 }

@@ -13,9 +13,10 @@ use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
 use super::bucket_reader;
+use super::chunk_index::to_u64;
 use super::chunks::{self, Chunk};
 use super::rebuild_buckets::BucketRebuild;
-use super::scan::{self, Projection};
+use super::scan::{self, Scan};
 use super::series::{KEPT, SeriesId};
 use super::{Result, StoreError, catalog, progress, tables};
 use crate::archive::month::Month;
@@ -23,8 +24,8 @@ use crate::archive::objects::Objects;
 use crate::report::{Progress, Report};
 use crate::rollup::{coarsen, stored_bits};
 use crate::span::{Order, Span};
-use crate::store::records;
 use crate::store::session::ready;
+use crate::store::{PageRead, records};
 
 /// Time range whose buckets are compared at once: about 18 000 buckets of five minutes. A chunk that
 /// overlaps several ranges is read once for each.
@@ -81,18 +82,18 @@ impl Verifier<'_> {
     fn dataset(&mut self, dataset: DatasetId) -> Result<()> {
         self.report.n_datasets += 1;
         let progress = progress::Progress::read(self.connection, dataset)?;
-        let rows = scan::empty(self.connection, dataset)?;
-        let is_whole = self.series(SeriesId::rows(dataset), &rows)?;
+        let series = SeriesId::rows(dataset);
+        let rows = scan::empty(self.connection, series)?;
+        let is_whole = self.series(series, &rows)?;
         for resolution in KEPT {
-            self.series(SeriesId { dataset, resolution }, &Block::from([].as_slice()))?;
+            let series = SeriesId { dataset, resolution };
+            self.series(series, &scan::empty(self.connection, series)?)?;
         }
         if is_whole {
-            let n_rows = scan::count(self.connection, dataset, Span::ALL)?;
-            let mut n_seen: u64 = 0;
-            let projection = Projection { empty: rows.clone(), columns: Some(&[]), sought: None };
-            scan::blocks(self.connection, dataset, Span::ALL, projection, &mut |block| {
-                n_seen += u64::try_from(block.len()).unwrap_or(u64::MAX);
-            })?;
+            let n_rows = scan::count(self.connection, series, Span::ALL)?;
+            let mut n_seen = 0;
+            let scan = Scan { columns: Some(&[]), ..Scan::all(series, Span::ALL, rows.clone()) };
+            scan.blocks(self.connection, &mut |block| n_seen += to_u64(block.len()))?;
             self.report.n_rows += n_seen;
             if n_seen != n_rows {
                 let fault = format!("dataset {dataset}: {n_seen} rows, but {n_rows} are counted");
@@ -111,9 +112,8 @@ impl Verifier<'_> {
         }
         match catalog::fold(self.connection, dataset)? {
             Some(fold) => {
-                let columns = &(rows, fold.columns());
-                let rebuild = BucketRebuild { dataset, fold, columns, over: None, beneath: None };
-                self.buckets(rebuild, progress.state.kept_from)
+                let rebuild = BucketRebuild::new(self.connection, dataset, fold, None, None)?;
+                self.buckets(&rebuild, progress.state.kept_from)
             }
             None => Ok(()),
         }
@@ -142,20 +142,20 @@ impl Verifier<'_> {
                 ));
             }
             if series.resolution == Resolution::Raw {
-                self.passed(chunk.n);
+                self.passed(to_u64(chunk.n));
             }
             Ok(true)
         })?;
         Ok(is_whole)
     }
 
-    fn passed(&mut self, n_rows: usize) {
-        self.n_done += u64::try_from(n_rows).unwrap_or(u64::MAX);
+    fn passed(&mut self, n_rows: u64) {
+        self.n_done += n_rows;
         (self.progress)(Progress { n_done: self.n_done.min(self.n_all), n_all: self.n_all });
     }
 
     /// Compares all stored buckets with buckets computed from rows or shorter buckets.
-    fn buckets(&mut self, rebuild: BucketRebuild<'_>, kept_from: Option<Timestamp>) -> Result<()> {
+    fn buckets(&mut self, rebuild: &BucketRebuild<'_>, kept_from: Option<Timestamp>) -> Result<()> {
         let dataset = rebuild.dataset;
         let mut from = Timestamp::MIN;
         while from < Timestamp::MAX
@@ -176,31 +176,26 @@ impl Verifier<'_> {
 
     /// Returns the first timestamp from `from` on at which a row or a bucket is stored.
     fn next(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>> {
-        let single: Option<i64> = self.connection.value(
-            "SELECT min(t) FROM (
-                 SELECT t FROM tail WHERE dataset = ?1 AND t >= ?2
-                 UNION ALL SELECT t FROM buckets WHERE dataset = ?1 AND t >= ?2)",
-            [dataset.get(), from.micros()],
-        )?;
-        let mut next = single.map(Timestamp::from_micros);
+        let rest = PageRead::raw(Span { first: from, ..Span::ALL }, Order::Ascending, 1);
+        let mut next: Option<Timestamp> = None;
         for resolution in [Resolution::Raw].into_iter().chain(KEPT) {
             let series = SeriesId { dataset, resolution };
-            let Some(chunk) = chunks::ending_from(self.connection, series, from)? else { continue };
-            let mut first = chunk.span.first.max(from);
-            // A chunk can span years without rows.
-            if chunk.span.first < from
-                && let Ok(times) = chunks::times(self.connection, dataset, chunk)
-            {
-                first = times.into_iter().find(|time| *time >= from).unwrap_or(first);
-            }
-            next = Some(next.map_or(first, |next| next.min(first)));
+            let first = match scan::page(self.connection, series, &rest) {
+                Ok(page) => page.times.first().copied(),
+                Err(StoreError::Damaged { .. }) => {
+                    chunks::ending_from(self.connection, series, from)?
+                        .map(|chunk| chunk.span.first.max(from))
+                }
+                Err(error) => return Err(error),
+            };
+            next = next.into_iter().chain(first).min();
         }
         Ok(next)
     }
 
     fn window(
         &mut self,
-        rebuild: BucketRebuild<'_>,
+        rebuild: &BucketRebuild<'_>,
         window: Span,
         kept_from: Option<Timestamp>,
     ) -> Result<()> {
@@ -222,9 +217,10 @@ impl Verifier<'_> {
             };
             let want = match &finer {
                 None => {
-                    let n_rows = scan::count(self.connection, dataset, window)?;
+                    let rows = SeriesId::rows(dataset);
+                    let n_rows = scan::count(self.connection, rows, window)?;
                     let folded = rebuild.fold(self.connection, window, &mut Vec::new())?;
-                    self.passed(usize::try_from(n_rows).unwrap_or(usize::MAX));
+                    self.passed(n_rows);
                     folded
                 }
                 Some(finer) => coarsen(finer, resolution),
@@ -245,35 +241,32 @@ impl Verifier<'_> {
         want: impl Iterator<Item = Bucket>,
         found: impl Iterator<Item = Bucket>,
     ) {
-        let mut both: BTreeMap<Timestamp, (Option<Bucket>, Option<Bucket>)> = BTreeMap::new();
+        let mut both: BTreeMap<Timestamp, [Option<Bucket>; 2]> = BTreeMap::new();
         for bucket in want {
-            both.entry(bucket.timestamp).or_default().0 = Some(bucket);
+            both.insert(bucket.timestamp, [Some(bucket), None]);
         }
         for bucket in found {
-            both.entry(bucket.timestamp).or_default().1 = Some(bucket);
+            both.entry(bucket.timestamp).or_default()[1] = Some(bucket);
         }
-        for (start, (want, found)) in both {
+        for (start, [want, found]) in both {
             self.report.n_buckets += 1;
-            if want.as_ref().map(stored_bits) != found.as_ref().map(stored_bits) {
-                let SeriesId { dataset, resolution } = series;
-                let what = match (want, found) {
-                    (Some(_), None) => "is missing".to_owned(),
-                    (None, _) => "has no rows".to_owned(),
-                    (Some(want), Some(found)) => format!("is {found:?}, its rows give {want:?}"),
-                };
-                self.report
-                    .fault(format!("dataset {dataset}: the {resolution} bucket at {start} {what}"));
+            if want.as_ref().map(stored_bits) == found.as_ref().map(stored_bits) {
+                continue;
             }
+            let what = match (want, found) {
+                (Some(_), None) => "is missing".to_owned(),
+                (None, _) => "has no rows".to_owned(),
+                (Some(want), Some(found)) => format!("is {found:?}, its rows give {want:?}"),
+            };
+            let SeriesId { dataset, resolution } = series;
+            let fault = format!("dataset {dataset}: the {resolution} bucket at {start} {what}");
+            self.report.fault(fault);
         }
     }
 }
 
-/// Describes the fault of a chunk, if any. `last_end` is the end of the preceding chunk.
+/// Describes the fault of a chunk that was read, if any. `last_end` is the end of the preceding chunk.
 fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<String> {
-    let ends = rows.times.first().copied().zip(rows.times.last().copied());
-    if ends != Some((chunk.span.first, chunk.span.last)) || rows.len() != chunk.n {
-        return Some("its rows differ from its index entry".to_owned());
-    }
     if !rows.times.is_sorted_by(|a, b| a < b) {
         return Some("its rows are out of order".to_owned());
     }

@@ -76,13 +76,13 @@ async fn reader_of_an_earlier_snapshot_finds_the_chunks_of_that_snapshot() {
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
     let count = |connection: &Connection| {
         let chunk_index = store.chunk_indexes.read(connection, series).unwrap();
-        let n_rows = chunk_index.within(connection, id, all).unwrap().n_rows();
-        assert_eq!(n_rows, scan::count(connection, id, all).unwrap());
+        let n_rows = chunk_index.within(connection, series, all).unwrap().n_rows();
+        assert_eq!(n_rows, scan::count(connection, series, all).unwrap());
         n_rows
     };
     let mut early = Connection::open(&path).unwrap();
     let early = early.transaction().unwrap();
-    assert_eq!(scan::count(&early, id, all).unwrap(), 4000);
+    assert_eq!(scan::count(&early, series, all).unwrap(), 4000);
     contract::append(&store, id, contract::block((4000..7000).map(|n| (n, 0.5)))).await;
     let late = Connection::open(&path).unwrap();
     assert_eq!((count(&late), count(&early), count(&late)), (7000, 4000, 7000));

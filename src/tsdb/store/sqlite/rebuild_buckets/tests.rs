@@ -6,7 +6,7 @@ use tempfile::tempdir;
 use super::*;
 use crate::store::session::ready;
 use crate::store::sqlite::series::{SeriesId, span};
-use crate::store::sqlite::{append, bucket_reader, catalog, chunks, tables, tail};
+use crate::store::sqlite::{append, bucket_reader, catalog, chunks, scan, singles, tables};
 use crate::store::{AppendMode, datasets, tests as contract};
 
 /// Number of hours with late rows, so far apart that each is read separately.
@@ -75,10 +75,14 @@ fn late_rows_result_in_the_same_buckets_as_ordered_rows() {
         assert_eq!(read(mixed), read(ordered), "{resolution:?}");
     }
     let n_rows = u64::try_from(all.len()).unwrap();
-    assert_eq!(scan::count(&write, mixed, Span::ALL).unwrap(), n_rows, "what a late row replaces");
+    assert_eq!(
+        scan::count(&write, SeriesId::rows(mixed), Span::ALL).unwrap(),
+        n_rows,
+        "what a late row replaces"
+    );
     let end = chunks::end(&write, SeriesId::rows(mixed)).unwrap().unwrap();
     let late = Span { last: end, ..Span::ALL };
-    let n_new = tail::new_timestamps(&write, mixed, late).unwrap().len();
+    let n_new = singles::new_times(&write, SeriesId::rows(mixed), late).unwrap().len();
     assert_eq!(n_new, all.len() - 12_000);
 }
 
@@ -90,21 +94,18 @@ fn datasets_changed_in_the_transaction_are_not_computed_on_other_threads() {
     let [dataset, _] = months(&mut connection);
     let rows = late(0, 7.0);
     let fold = catalog::fold(&connection, dataset).unwrap().unwrap();
-    let columns = (scan::empty(&connection, dataset).unwrap(), fold.columns());
-    let (over, beneath) = (Some(&rows), None);
-    let refold = BucketRebuild { dataset, fold, columns: &columns, over, beneath };
+    let refold = BucketRebuild::new(&connection, dataset, fold, Some(&rows), None).unwrap();
     let hour = |n: i64| span(Resolution::Hour, Timestamp::from_seconds(n * 21_600));
     let spans: Vec<Span> = (0..HOURS).map(hour).collect();
     let write = connection.transaction().unwrap();
     let now = version(&write, dataset).unwrap();
-    let here = refold.part(&write, &spans).unwrap();
-    let read = |connection: &Connection| refold.part(connection, &spans).unwrap();
+    let here = refold.spans(&write, &spans).unwrap();
+    let read = |connection: &Connection| refold.spans(connection, &spans);
     let there = read_last_commit(&path, dataset, now, read).unwrap().unwrap();
-    let both = refold.spans(&write, &spans).unwrap();
-    for found in [&there, &both] {
-        assert_eq!((&found.folded, &found.held), (&here.folded, &here.held));
-    }
-    assert_eq!(here.held.len(), spans.len() / 2);
+    let starts: Vec<Timestamp> = spans.iter().map(|span| span.first).collect();
+    let both = refold.runs(&write, Resolution::Hour, &starts, 1).unwrap();
+    assert_eq!([&there, &both], [&here, &here]);
+    assert_eq!(here.1.len(), spans.len() / 2);
     append(&write, dataset, late(60, 8.0));
     let changed = version(&write, dataset).unwrap();
     assert!(read_last_commit(&path, dataset, changed, read).unwrap().is_none());
