@@ -41,11 +41,13 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::block::Block;
 use task::cache::{Cache, Capacity};
 use uuid::Uuid;
 
 use self::file::FileFooter;
 use self::objects::Objects;
+use self::write::GROUP_ROWS;
 use crate::store::engine::Engine;
 
 pub use self::archiver::ArchiveReport;
@@ -54,6 +56,10 @@ pub(crate) use self::file::check_month;
 /// Maximum total size of cached footers, enough for the files of some thousand months of one-minute
 /// rows. Without a cached footer, a page costs an additional request.
 const FOOTERS_BYTES_MAX: usize = 32 << 20;
+
+/// Maximum total size of the cached rows, enough for six months of one-minute rows. Without them, each
+/// page of a download in pages would read and decode a whole row group.
+const ROWS_BYTES_MAX: usize = 32 << 20;
 
 /// Settings of the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,15 +88,22 @@ struct Archive {
     /// Footers of files, keyed by the digests of the files.
     #[debug(skip)]
     footers: Cache<[u8; 32], Arc<FileFooter>>,
+    /// Rows of row groups, keyed by the digests of the files and the indices of the groups.
+    #[debug(skip)]
+    groups: Cache<([u8; 32], usize), Arc<Block>>,
+    /// Maximum number of rows of a row group.
+    group_rows: usize,
 }
 
 impl ArchivedStore {
     /// Creates an archived store that keeps recent rows in `store` and old rows in `objects`.
     pub fn new(store: Arc<dyn Engine>, objects: Objects, options: ArchiveOptions) -> Self {
         store.expect_archive();
-        let capacity = Capacity { n_values_max: usize::MAX, bytes_max: FOOTERS_BYTES_MAX };
-        let archive =
-            Archive { store, objects, options, holder: random(), footers: Cache::new(capacity) };
+        let capacity = |bytes_max| Capacity { n_values_max: usize::MAX, bytes_max };
+        let footers = Cache::new(capacity(FOOTERS_BYTES_MAX));
+        let groups = Cache::new(capacity(ROWS_BYTES_MAX));
+        let (holder, group_rows) = (random(), GROUP_ROWS);
+        let archive = Archive { store, objects, options, holder, footers, groups, group_rows };
         Self { archive: Arc::new(archive) }
     }
 

@@ -11,6 +11,16 @@ pub enum Order {
     Descending,
 }
 
+impl Order {
+    /// Returns the end of a span that comes last in this order.
+    pub(crate) const fn last_of(self, span: Span) -> Timestamp {
+        match self {
+            Self::Ascending => span.last,
+            Self::Descending => span.first,
+        }
+    }
+}
+
 /// Inclusive range of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
@@ -27,6 +37,29 @@ impl Span {
     /// Returns true if the span has no timestamps.
     pub(crate) fn is_empty(self) -> bool {
         self.first > self.last
+    }
+
+    /// Returns true if the timestamp lies within the span.
+    pub(crate) fn contains(self, timestamp: Timestamp) -> bool {
+        self.first <= timestamp && timestamp <= self.last
+    }
+
+    /// Returns true if `other` lies within the span.
+    pub(crate) fn covers(self, other: Self) -> bool {
+        self.overlap(other) == other
+    }
+
+    /// Splits the span after the timestamp `end`. Returns the part up to `end`, and the rest, which
+    /// follows in `order`.
+    pub(crate) const fn split(self, order: Order, end: Timestamp) -> (Self, Self) {
+        match order {
+            Order::Ascending => {
+                (Self { last: end, ..self }, Self { first: just_after(end), ..self })
+            }
+            Order::Descending => {
+                (Self { first: end, ..self }, Self { last: just_before(end), ..self })
+            }
+        }
     }
 
     /// Returns the intersection of both spans.

@@ -183,7 +183,7 @@ impl Archive {
         {
             return Ok(());
         }
-        let (empty, n_bytes) = (self.empty(dataset)?, file.n_bytes);
+        let ((empty, _), n_bytes) = (self.empty(dataset)?, file.n_bytes);
         let new = ArchivedMonth { file: file.clone(), next: Vec::new(), cuts: Vec::new() };
         self.objects
             .replace(&file.key, replaced, written.file, n_bytes)
@@ -208,7 +208,7 @@ impl Archive {
     ) -> Result<Option<Draft>> {
         let (dataset, columns) = (sight.dataset.id, &sight.columns);
         let draft = tempfile::tempfile().map_err(fails(dataset, month))?;
-        let writer = FileWriter::begin(draft, columns, identity(sight));
+        let writer = FileWriter::begin(draft, columns, identity(sight), self.group_rows);
         let mut writer = writer.map_err(fails(dataset, month))?;
         let (mut n_rows, mut ends, mut last_row) = (0, None, i64::MIN);
         self.scan(dataset, month.span(), &mut |batch| {

@@ -1,4 +1,4 @@
-//! Reads rows from a Parquet file of the archive. Fetches only the pages that contain the rows.
+//! Reads rows from a Parquet file of the archive, one row group at a time.
 //!
 //! A checksum covers every byte. The record in the store has a checksum of the footer, and the footer
 //! has a checksum of each block before it. A replaced or damaged file is never mistaken for the recorded
@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::iter::once;
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,16 +18,15 @@ use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int64Typ
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::FOOTER_SIZE;
 use parquet::file::metadata::{
-    FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader,
+    ColumnChunkMetaData, FooterTail, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
-use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::statistics::Statistics;
 
 use super::objects::{ObjectError, Objects, Result};
 use super::write::{
-    BATCH_VALUES, BLOCK_BYTES, CHECKSUMS, CREATED_FIELD, DATASET, FIRST_FIELD, ID_FIELD, PAGE_ROWS,
-    TIMESTAMP_FIELD,
+    BLOCK_BYTES, CHECKSUMS, CREATED_FIELD, DATASET, FIRST_FIELD, ID_FIELD, TIMESTAMP_FIELD,
 };
 use crate::span::Span;
 use crate::store::archived::{ArchivedFile, ArchivedMonth};
@@ -46,8 +44,16 @@ pub(super) struct FileFooter {
     data_bytes: u64,
     /// Index of each column in the file, keyed by the column's field number.
     leaves: HashMap<i32, usize>,
-    /// Index of the first row of each row group, followed by the number of all rows.
-    group_starts: Vec<u64>,
+    pub(super) groups: Vec<RowGroup>,
+}
+
+/// A row group of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowGroup {
+    pub(super) idx: usize,
+    pub(super) n_rows: u64,
+    /// Timestamps of the first and the last row.
+    pub(super) times: Span,
 }
 
 /// Reader of an archived file.
@@ -58,38 +64,34 @@ pub(super) struct FileReader<'a> {
     pub(super) footer: Arc<FileFooter>,
 }
 
-/// Parts of a file that were fetched, each with its offset.
+/// The part of a file that contains a row group.
 #[derive(Debug)]
-struct Parts {
-    parts: Vec<(u64, Bytes)>,
-    n_bytes: u64,
+struct GroupBytes {
+    /// Offset of the part in the file.
+    start: u64,
+    bytes: Bytes,
 }
 
-impl Length for Parts {
+impl Length for GroupBytes {
     fn len(&self) -> u64 {
-        self.n_bytes
+        self.start + self.bytes.len() as u64
     }
 }
 
-impl ChunkReader for Parts {
+impl ChunkReader for GroupBytes {
     type T = bytes::buf::Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let part = self.parts.iter().rev().find(|(from, _)| *from <= start);
-        let at = part.and_then(|(from, bytes)| {
-            let at = usize::try_from(start - from).ok().filter(|at| *at <= bytes.len())?;
-            Some(bytes.slice(at..))
-        });
-        let missing = || ParquetError::EOF(format!("no data was read at byte {start}"));
-        Ok(bytes::Buf::reader(at.ok_or_else(missing)?))
+        let length = usize::try_from(self.len().saturating_sub(start)).unwrap_or_default();
+        Ok(bytes::Buf::reader(self.get_bytes(start, length)?))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let bytes = bytes::buf::Reader::into_inner(self.get_read(start)?);
-        if bytes.len() < length {
-            return Err(ParquetError::EOF(format!("too little data was read at byte {start}")));
-        }
-        Ok(bytes.slice(..length))
+        let from = start.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
+        let within = from.map(|from| from..from.saturating_add(length));
+        let within = within.filter(|within| within.end <= self.bytes.len());
+        let outside = || ParquetError::EOF(format!("byte {start} is outside of the row group"));
+        Ok(self.bytes.slice(within.ok_or_else(outside)?))
     }
 }
 
@@ -102,49 +104,45 @@ impl FileFooter {
         if hash(&tail) != file.tail_crc {
             return Err(ObjectError::damaged(key, "its footer has another checksum"));
         }
-        Self::parse(file, &tail).map_err(|error| ObjectError::damaged(key, error.to_string()))
+        Self::parse(file, &tail, data_bytes)
+            .map_err(|error| ObjectError::damaged(key, error.to_string()))
     }
 
-    fn parse(file: &ArchivedFile, tail: &Bytes) -> ParquetResult<Self> {
-        let mut reader =
-            ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Required);
+    fn parse(file: &ArchivedFile, tail: &Bytes, data_bytes: u64) -> ParquetResult<Self> {
+        let mut reader = ParquetMetaDataReader::new();
         reader.try_parse_sized(tail, file.n_bytes)?;
         let metadata = reader.finish()?;
-        let schema = metadata.file_metadata().schema_descr();
-        let mut leaves = HashMap::new();
-        for (leaf, column) in schema.columns().iter().enumerate() {
-            let info = column.self_type().get_basic_info();
-            if info.has_id() {
-                leaves.insert(info.id(), leaf);
-            }
-        }
+        let columns = metadata.file_metadata().schema_descr().columns().iter().enumerate();
+        let fields = columns.map(|(leaf, column)| (column.self_type().get_basic_info(), leaf));
+        let fields = fields.filter(|(info, _)| info.has_id());
+        let leaves: HashMap<i32, usize> = fields.map(|(info, leaf)| (info.id(), leaf)).collect();
         let checksums = find_value(&metadata, CHECKSUMS).unwrap_or_default();
         let checksums = BASE64
             .decode(checksums.as_bytes())
             .map_err(|error| ParquetError::General(error.to_string()))?;
         let checksums = checksums.as_chunks().0.iter().map(|crc| u32::from_le_bytes(*crc));
-        let mut group_starts = vec![0];
-        for group in metadata.row_groups() {
+        let groups = metadata.row_groups().iter().enumerate().map(|(idx, group)| {
+            let times = leaves.get(&TIMESTAMP_FIELD).and_then(|leaf| times_of(group, *leaf));
+            let missing = || ParquetError::General("statistics are missing".to_owned());
             let n_rows = u64::try_from(group.num_rows()).unwrap_or_default();
-            group_starts.push(group_starts.last().copied().unwrap_or_default() + n_rows);
-        }
-        Ok(Self {
-            checksums: checksums.collect(),
-            data_bytes: file.n_bytes.saturating_sub(file.tail_bytes),
-            leaves,
-            group_starts,
-            metadata,
-        })
+            Ok(RowGroup { idx, n_rows, times: times.ok_or_else(missing)? })
+        });
+        let groups = groups.collect::<ParquetResult<_>>()?;
+        Ok(Self { checksums: checksums.collect(), data_bytes, leaves, groups, metadata })
     }
 
     /// Returns the approximate size of the footer in memory.
     pub(super) fn n_bytes(&self) -> usize {
         self.metadata.memory_size() + self.checksums.len() * size_of::<u32>()
     }
+}
 
-    fn n_rows(&self) -> u64 {
-        self.group_starts.last().copied().unwrap_or_default()
-    }
+/// Returns the timestamps of the first and the last row of a row group, from the statistics of its
+/// timestamp column.
+fn times_of(group: &RowGroupMetaData, leaf: usize) -> Option<Span> {
+    let Statistics::Int64(times) = group.column(leaf).statistics()? else { return None };
+    let time = |micros: Option<&i64>| micros.copied().map(Timestamp::from_micros);
+    Some(Span { first: time(times.min_opt())?, last: time(times.max_opt())? })
 }
 
 /// Returns the identity of the dataset in a file that has no record. Returns `None` if the file does not
@@ -171,8 +169,8 @@ pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Bloc
     let reader = FileReader::open(objects, month)?;
     let (mut n_rows, mut ends, mut last_row) = (0, None::<Span>, i64::MIN);
     let mut is_sorted = true;
-    for block in reader.pieces(0..reader.n_rows(), empty) {
-        let block = block?;
+    for group in &reader.footer.groups {
+        let block = reader.read_group(group.idx, empty)?;
         for time in &block.times {
             is_sorted &= ends.is_none_or(|ends| ends.last < *time);
             ends = Some(Span { first: ends.map_or(*time, |ends| ends.first), last: *time });
@@ -180,12 +178,12 @@ pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Bloc
         n_rows += block.len() as u64;
         last_row = block.ids.iter().copied().fold(last_row, i64::max);
     }
-    let ArchivedFile { key, rows, .. } = &reader.file;
     if !is_sorted {
-        return Err(ObjectError::damaged(key, "its rows are out of order"));
+        return Err(reader.damaged("its rows are out of order"));
     }
-    if (n_rows, ends, last_row) != (reader.file.n_rows, Some(*rows), reader.file.last_row) {
-        return Err(ObjectError::damaged(key, "its rows differ from its record"));
+    let ArchivedFile { n_rows: n_recorded, rows, last_row: recorded, .. } = reader.file;
+    if (n_rows, ends, last_row) != (n_recorded, Some(rows), recorded) {
+        return Err(reader.damaged("its rows differ from its record"));
     }
     Ok(n_rows)
 }
@@ -209,247 +207,93 @@ impl<'a> FileReader<'a> {
         Err(failure.unwrap_or_else(|| ObjectError::Missing { key: month.file.key.clone() }))
     }
 
-    /// Returns the number of rows in the file.
-    pub(super) fn n_rows(&self) -> u64 {
-        self.footer.n_rows()
+    fn damaged(&self, what: impl Into<String>) -> ObjectError {
+        ObjectError::damaged(&self.file.key, what)
     }
 
-    /// Reads rows into a block with the columns of `empty`.
-    pub(super) fn rows(&self, rows: Range<u64>, empty: &Block) -> Result<Block> {
-        let mut block = empty.empty_like();
-        for (group, rows) in self.groups(rows) {
-            let parts = Arc::new(self.fetch(group, &rows, None)?);
-            let read =
-                |error: ParquetError| ObjectError::damaged(&self.file.key, error.to_string());
-            self.read_group(&parts, group, &rows, &mut block).map_err(read)?;
-        }
-        Ok(block)
-    }
-
-    /// Reads rows like [`Self::rows`], in pieces of limited size.
-    pub(super) fn pieces<'b>(
-        &'b self,
-        rows: Range<u64>,
-        empty: &'b Block,
-    ) -> impl Iterator<Item = Result<Block>> + 'b {
-        let n_rows = BATCH_VALUES / empty.columns.len().max(1);
-        let n_rows = n_rows.clamp(PAGE_ROWS, 16 * PAGE_ROWS);
-        let starts = rows.clone().step_by(n_rows);
-        starts.map(move |from| self.rows(from..rows.end.min(from + n_rows as u64), empty))
-    }
-
-    /// Reads the timestamps of the rows with these indices.
-    pub(super) fn times(&self, rows: Range<u64>) -> Result<Vec<Timestamp>> {
-        let mut times = Vec::new();
-        for (group, rows) in self.groups(rows) {
-            let leaf = self.leaf(TIMESTAMP_FIELD)?;
-            let parts = Arc::new(self.fetch(group, &rows, Some(leaf))?);
-            let numbers = self.required(&parts, group, leaf, &rows);
-            let numbers =
-                numbers.map_err(|error| ObjectError::damaged(&self.file.key, error.to_string()))?;
-            times.extend(numbers.into_iter().map(Timestamp::from_micros));
-        }
-        Ok(times)
-    }
-
-    /// Returns the number of rows with timestamps before `timestamp`.
-    pub(super) fn position(&self, timestamp: Timestamp) -> Result<u64> {
-        let page = self.pages().find(|(_, span)| span.last >= timestamp);
-        let Some((rows, _)) = page else { return Ok(self.n_rows()) };
-        let times = self.times(rows.clone())?;
-        Ok(rows.start + times.partition_point(|time| *time < timestamp) as u64)
-    }
-
-    /// Returns the row range of each page of the timestamp column, with its first and last timestamp.
-    pub(super) fn pages(&self) -> impl Iterator<Item = (Range<u64>, Span)> + '_ {
-        let leaf = self.footer.leaves.get(&TIMESTAMP_FIELD).copied().unwrap_or_default();
-        let starts = self.footer.group_starts.windows(2).enumerate();
-        starts.flat_map(move |(group, ends)| {
-            let (start, end) = (ends.first().copied(), ends.last().copied());
-            let (start, end) = (start.unwrap_or_default(), end.unwrap_or_default());
-            let index = self.footer.metadata.page_index_for_row_group(group);
-            let firsts: Vec<u64> = index
-                .page_locations(leaf)
-                .into_iter()
-                .flatten()
-                .map(|page| start + u64::try_from(page.first_row_index).unwrap_or_default())
-                .collect();
-            let spans: Vec<Span> = match index.column_index(leaf) {
-                Some(ColumnIndexMetaData::INT64(index)) => {
-                    let ends = index.min_values().iter().zip(index.max_values());
-                    let time = |micros: &i64| Timestamp::from_micros(*micros);
-                    ends.map(|(min, max)| Span { first: time(min), last: time(max) }).collect()
-                }
-                _ => Vec::new(),
-            };
-            let ends: Vec<u64> = firsts.iter().skip(1).copied().chain([end]).collect();
-            firsts.into_iter().zip(ends).map(|(first, end)| first..end).zip(spans)
-        })
-    }
-
-    /// Returns the row groups that contain `rows`, each with the range of these rows relative to the
-    /// start of the group.
-    fn groups(&self, rows: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
-        let starts = self.footer.group_starts.windows(2).enumerate();
-        starts.filter_map(move |(group, ends)| {
-            let (start, end) = (*ends.first()?, *ends.last()?);
-            let within = rows.start.max(start)..rows.end.min(end);
-            (!within.is_empty()).then(|| (group, within.start - start..within.end - start))
-        })
-    }
-
-    fn leaf(&self, field: i32) -> Result<usize> {
-        let leaf = self.footer.leaves.get(&field).copied();
-        leaf.ok_or_else(|| ObjectError::damaged(&self.file.key, "a column is missing"))
-    }
-
-    /// Reads and checks the pages that contain some rows of a row group, for the column `leaf` or for
-    /// all columns.
-    fn fetch(&self, group: usize, rows: &Range<u64>, leaf: Option<usize>) -> Result<Parts> {
-        let metadata = &self.footer.metadata;
-        let index = metadata.page_index_for_row_group(group);
-        let leaves = match leaf {
-            Some(leaf) => leaf..leaf + 1,
-            None => 0..metadata.row_group(group).num_columns(),
+    /// Reads the rows of a row group into a block with the columns of `empty`.
+    pub(super) fn read_group(&self, idx: usize, empty: &Block) -> Result<Block> {
+        let Some(group) = self.footer.metadata.row_groups().get(idx) else {
+            return Err(self.damaged("a row group is missing"));
         };
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        for leaf in leaves {
-            let column = metadata.row_group(group).column(leaf);
-            let Some(pages) = index.page_locations(leaf) else {
-                return Err(ObjectError::damaged(&self.file.key, "a page index is missing"));
-            };
-            let number = |number: i64| u64::try_from(number).unwrap_or_default();
-            let start = column.byte_range().0;
-            if let Some(first) = pages.first().map(|page| number(page.offset))
-                && start < first
-            {
-                ranges.push(start..first);
-            }
-            let ends = pages.iter().skip(1).map(|page| number(page.first_row_index));
-            for (page, end) in pages.iter().zip(ends.chain([u64::MAX])) {
-                if number(page.first_row_index) < rows.end && rows.start < end {
-                    let offset = number(page.offset);
-                    let n_bytes = number(page.compressed_page_size.into());
-                    ranges.push(offset..offset + n_bytes);
-                }
-            }
-        }
-        let blocks = whole_blocks(ranges, self.footer.data_bytes);
-        let read = self.objects.read_ranges(&self.file.key, &blocks)?;
-        for (range, bytes) in blocks.iter().zip(&read) {
-            let first = usize::try_from(range.start / BLOCK_BYTES).unwrap_or(usize::MAX);
-            let block_bytes = usize::try_from(BLOCK_BYTES).unwrap_or(usize::MAX);
-            for (block_idx, block) in bytes.chunks(block_bytes).enumerate() {
-                let wanted = self.footer.checksums.get(first.saturating_add(block_idx));
-                if wanted.is_none_or(|wanted| hash(block) != *wanted) {
-                    return Err(ObjectError::damaged(
-                        &self.file.key,
-                        "a block has another checksum",
-                    ));
-                }
-            }
-        }
-        let parts = blocks.into_iter().map(|range| range.start).zip(read).collect();
-        Ok(Parts { parts, n_bytes: self.file.n_bytes })
+        let bytes = Arc::new(self.fetch(group)?);
+        self.decode(group, &bytes, empty).map_err(|error| self.damaged(error.to_string()))
     }
 
-    fn read_group(
+    /// Reads and checks the blocks that contain a row group.
+    fn fetch(&self, group: &RowGroupMetaData) -> Result<GroupBytes> {
+        let ranges = group.columns().iter().map(ColumnChunkMetaData::byte_range);
+        let start = ranges.clone().map(|(start, _)| start).min().unwrap_or_default();
+        let end = ranges.map(|(start, n_bytes)| start + n_bytes).max().unwrap_or_default();
+        let first = start / BLOCK_BYTES;
+        let start = first * BLOCK_BYTES;
+        let end = end.next_multiple_of(BLOCK_BYTES).min(self.footer.data_bytes);
+        let bytes = self.objects.read_range(&self.file.key, start..end)?;
+        let n_earlier = usize::try_from(first).unwrap_or(usize::MAX);
+        let mut checksums = self.footer.checksums.iter().skip(n_earlier);
+        let block_bytes = usize::try_from(BLOCK_BYTES).unwrap_or(usize::MAX);
+        if bytes.chunks(block_bytes).any(|block| checksums.next() != Some(&hash(block))) {
+            return Err(self.damaged("a block has another checksum"));
+        }
+        Ok(GroupBytes { start, bytes })
+    }
+
+    fn decode(
         &self,
-        parts: &Arc<Parts>,
-        group: usize,
-        rows: &Range<u64>,
-        block: &mut Block,
-    ) -> ParquetResult<()> {
+        group: &RowGroupMetaData,
+        bytes: &Arc<GroupBytes>,
+        empty: &Block,
+    ) -> ParquetResult<Block> {
+        let mut block = empty.empty_like();
         let leaf = |field: i32| self.footer.leaves.get(&field).copied();
-        let missing = || ParquetError::General("a column is missing".to_owned());
-        let read = |field| self.required(parts, group, leaf(field).ok_or_else(missing)?, rows);
-        let times = read(TIMESTAMP_FIELD)?;
-        let n_rows = times.len();
-        block.times.extend(times.into_iter().map(Timestamp::from_micros));
-        block.ids.extend(read(ID_FIELD)?);
-        block.created.extend(read(CREATED_FIELD)?.into_iter().map(Timestamp::from_micros));
+        let numbers = |field| {
+            let missing = || ParquetError::General("a column is missing".to_owned());
+            let read = read_column::<Int64Type>(bytes, group, leaf(field).ok_or_else(missing)?)?;
+            Ok::<_, ParquetError>(read.into_iter().flatten())
+        };
+        block.times = numbers(TIMESTAMP_FIELD)?.map(Timestamp::from_micros).collect();
+        block.ids = numbers(ID_FIELD)?.collect();
+        block.created = numbers(CREATED_FIELD)?.map(Timestamp::from_micros).collect();
         for (series, field) in block.columns.iter_mut().zip(FIRST_FIELD..) {
             let Some(leaf) = leaf(field) else {
-                series.push_missing(n_rows);
+                series.push_missing(block.times.len());
                 continue;
             };
             match series {
-                Series::Float(to) => {
-                    let found = self.optional::<DoubleType>(parts, group, leaf, rows)?;
-                    to.extend(found);
-                }
-                Series::Integer(to) => {
-                    to.extend(self.optional::<Int64Type>(parts, group, leaf, rows)?);
-                }
-                Series::Boolean(to) => {
-                    to.extend(self.optional::<BoolType>(parts, group, leaf, rows)?);
-                }
+                Series::Float(to) => *to = read_column::<DoubleType>(bytes, group, leaf)?,
+                Series::Integer(to) => *to = read_column::<Int64Type>(bytes, group, leaf)?,
+                Series::Boolean(to) => *to = read_column::<BoolType>(bytes, group, leaf)?,
                 Series::String(to) => {
-                    for text in self.optional::<ByteArrayType>(parts, group, leaf, rows)? {
+                    for text in read_column::<ByteArrayType>(bytes, group, leaf)? {
                         let text = text.as_ref().map(|text| text.as_utf8()).transpose()?;
                         to.push(text.map(Into::into));
                     }
                 }
             }
         }
-        Ok(())
-    }
-
-    /// Reads the values of a column that has no missing values.
-    fn required(
-        &self,
-        parts: &Arc<Parts>,
-        group: usize,
-        leaf: usize,
-        rows: &Range<u64>,
-    ) -> ParquetResult<Vec<i64>> {
-        let found = self.optional::<Int64Type>(parts, group, leaf, rows)?;
-        Ok(found.into_iter().flatten().collect())
-    }
-
-    /// Reads the values of a column, in which values can be missing.
-    fn optional<T: DataType>(
-        &self,
-        parts: &Arc<Parts>,
-        group: usize,
-        leaf: usize,
-        rows: &Range<u64>,
-    ) -> ParquetResult<Vec<Option<T::T>>> {
-        let metadata = &self.footer.metadata;
-        let row_group = metadata.row_group(group);
-        let column = row_group.column(leaf);
-        let pages = metadata.page_index_for_row_group(group).page_locations(leaf).cloned();
-        let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let n_rows = usize::try_from(row_group.num_rows()).unwrap_or_default();
-        let pages = SerializedPageReader::new(Arc::clone(parts), column, n_rows, pages)?;
-        let reader = get_column_reader(column.column_descr_ptr(), Box::new(pages));
-        let mut reader: ColumnReaderImpl<T> = get_typed_column_reader(reader);
-        reader.skip_records(count(rows.start))?;
-        let (mut levels, mut values) = (Vec::new(), Vec::new());
-        let n_wanted = count(rows.end - rows.start);
-        let (n_read, ..) = reader.read_records(n_wanted, Some(&mut levels), None, &mut values)?;
-        if n_read != n_wanted {
-            return Err(ParquetError::EOF("a column is too short".to_owned()));
-        }
-        if column.column_descr().max_def_level() == 0 {
-            return Ok(values.into_iter().map(Some).collect());
-        }
-        let mut values = values.into_iter();
-        Ok(levels.into_iter().map(|level| if level > 0 { values.next() } else { None }).collect())
+        Ok(block)
     }
 }
 
-/// Extends ranges to whole blocks and joins adjacent ranges.
-fn whole_blocks(mut ranges: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {
-    ranges.sort_unstable_by_key(|range| range.start);
-    let mut blocks: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        let start = range.start / BLOCK_BYTES * BLOCK_BYTES;
-        let until = range.end.next_multiple_of(BLOCK_BYTES).min(end);
-        match blocks.last_mut().filter(|last| start <= last.end) {
-            Some(last) => last.end = last.end.max(until),
-            None => blocks.push(start..until),
-        }
+/// Reads the values of a column of a row group, in which values can be missing.
+fn read_column<T: DataType>(
+    bytes: &Arc<GroupBytes>,
+    group: &RowGroupMetaData,
+    leaf: usize,
+) -> ParquetResult<Vec<Option<T::T>>> {
+    let column = group.column(leaf);
+    let n_rows = usize::try_from(group.num_rows()).unwrap_or_default();
+    let pages = SerializedPageReader::new(Arc::clone(bytes), column, n_rows, None)?;
+    let reader = get_column_reader(column.column_descr_ptr(), Box::new(pages));
+    let mut reader: ColumnReaderImpl<T> = get_typed_column_reader(reader);
+    let (mut levels, mut values) = (Vec::new(), Vec::new());
+    let (n_read, ..) = reader.read_records(n_rows, Some(&mut levels), None, &mut values)?;
+    if n_read != n_rows {
+        return Err(ParquetError::EOF("a column is too short".to_owned()));
     }
-    blocks
+    if column.column_descr().max_def_level() == 0 {
+        return Ok(values.into_iter().map(Some).collect());
+    }
+    let mut values = values.into_iter();
+    Ok(levels.into_iter().map(|level| if level > 0 { values.next() } else { None }).collect())
 }

@@ -1,7 +1,6 @@
 //! Archived rows of a dataset, read month by month and merged with stored rows.
 
-use std::iter::once;
-use std::ops::Range;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use model::block::{Block, Rows};
@@ -10,11 +9,10 @@ use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
 use super::Archive;
-use super::file::FileReader;
+use super::file::{FileReader, RowGroup};
 use super::month::Month;
 use super::objects::ObjectError;
-use super::write::PAGE_ROWS;
-use crate::span::{Order, Span, just_after, just_before};
+use crate::span::{Order, Span, just_before};
 use crate::store::archived::ArchivedMonth;
 use crate::store::{
     Cause, Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Result, StoreError, series,
@@ -24,16 +22,14 @@ use crate::store::{
 /// happens about once a day and takes less than a second.
 pub(super) const TRIES: usize = 6;
 
-/// Maximum number of buckets of a month that are read one by one. For more buckets, all rows from the
-/// first to the last bucket are read.
-const SINGLE_BUCKETS_MAX: usize = 16;
-
 /// A month with its open file, from which rows are read.
 pub(super) struct OpenMonth<'a> {
-    pub(super) reader: FileReader<'a>,
-    /// Indices of the rows that are in the span to be read and were not deleted since the file was
-    /// written.
-    pub(super) kept: Vec<Range<u64>>,
+    archive: &'a Archive,
+    dataset: DatasetId,
+    month: &'a ArchivedMonth,
+    reader: FileReader<'a>,
+    /// A block without rows, with the columns of the dataset.
+    empty: &'a Block,
 }
 
 /// A part of a span: an archived month, or the time between archived months.
@@ -59,12 +55,8 @@ impl Archive {
         let mut failure = StoreError::ArchiveChanged { dataset };
         for _ in 0..TRIES {
             let months = self.store.archived(dataset, span)?;
-            let done = read(&months);
-            match done {
-                Err(error) if is_damaged(&error) => {
-                    self.forget_footers(&months);
-                    failure = error;
-                }
+            match read(&months) {
+                Err(error) if is_damaged(&error) => failure = error,
                 Err(error) => return Err(error),
                 Ok(done) => {
                     if stamps(&self.store.archived(dataset, span)?) == stamps(&months) {
@@ -76,52 +68,33 @@ impl Archive {
         Err(failure)
     }
 
-    /// Removes the cached footers of files that might have been replaced.
-    pub(super) fn forget_footers(&self, months: &[ArchivedMonth]) {
-        for file in months.iter().flat_map(|month| once(&month.file).chain(&month.next)) {
-            self.footers.remove(&file.sha256);
-        }
+    /// Returns a block with the columns of the dataset and no rows, and the revision of the dataset.
+    pub(super) fn empty(&self, dataset: DatasetId) -> Result<(Block, u64)> {
+        let sight = self.store.find(dataset)?;
+        let dtypes: Vec<Dtype> = sight.columns.iter().map(|column| column.dtype).collect();
+        Ok((Block::new(&dtypes), sight.revision))
     }
 
-    /// Returns a block with the columns of the dataset and no rows.
-    pub(super) fn empty(&self, dataset: DatasetId) -> Result<Block> {
-        let columns = self.store.find(dataset)?.columns;
-        let dtypes: Vec<Dtype> = columns.iter().map(|column| column.dtype).collect();
-        Ok(Block::new(&dtypes))
-    }
-
-    /// Opens a month to read the part of its rows within a span.
-    pub(super) fn open_month(
-        &self,
+    /// Opens the file of a month to read rows into blocks with the columns of `empty`.
+    pub(super) fn open_month<'a>(
+        &'a self,
         dataset: DatasetId,
-        month: &ArchivedMonth,
-        span: Span,
-    ) -> Result<OpenMonth<'_>> {
-        let fail = fails(dataset, month.file.month);
-        let reader = self.open_file(month).map_err(&fail)?;
-        let mut kept = vec![positions(&reader, span).map_err(&fail)?];
-        for cut in &month.cuts {
-            let gone = positions(&reader, *cut).map_err(&fail)?;
-            let split = |rows: Range<u64>| {
-                [rows.start..rows.end.min(gone.start), rows.start.max(gone.end)..rows.end]
-            };
-            kept = kept.into_iter().flat_map(split).filter(|rows| !rows.is_empty()).collect();
-        }
-        kept.retain(|rows| !rows.is_empty());
-        Ok(OpenMonth { reader, kept })
-    }
-
-    fn open_file(&self, month: &ArchivedMonth) -> Result<FileReader<'_>, ObjectError> {
+        month: &'a ArchivedMonth,
+        empty: &'a Block,
+    ) -> Result<OpenMonth<'a>> {
         // While a file is being replaced, the cached footer can belong to either version, so the footer
         // is read again.
         let known = self.footers.get(&month.file.sha256).filter(|_| month.next.is_empty());
-        if let Some(footer) = known {
-            return Ok(FileReader { objects: &self.objects, file: month.file.clone(), footer });
-        }
-        let reader = FileReader::open(&self.objects, month)?;
-        let footer = Arc::clone(&reader.footer);
-        self.footers.put(reader.file.sha256, footer, reader.footer.n_bytes());
-        Ok(reader)
+        let reader = if let Some(footer) = known {
+            FileReader { objects: &self.objects, file: month.file.clone(), footer }
+        } else {
+            let reader = FileReader::open(&self.objects, month);
+            let reader = reader.map_err(fails(dataset, month.file.month))?;
+            let footer = Arc::clone(&reader.footer);
+            self.footers.put(reader.file.sha256, footer, reader.footer.n_bytes());
+            reader
+        };
+        Ok(OpenMonth { archive: self, dataset, month, reader, empty })
     }
 
     /// Reads a page of stored and archived rows.
@@ -131,172 +104,126 @@ impl Archive {
         read: &PageRead,
         months: &[ArchivedMonth],
     ) -> Result<PageOfRows> {
-        let mut page = self.empty(dataset)?;
+        let (empty, revision) = self.empty(dataset)?;
+        let mut page = empty.clone();
         let is_counted = read.count == Count::All;
         let (mut skip, mut count) = (read.skip, 0_u64);
-        let mut revision: Option<u64> = None;
         let mut segments = segments(read.span, months);
         if read.order == Order::Descending {
             segments.reverse();
         }
-        for segment in segments {
-            let left = read.limit.saturating_sub(page.len());
-            let is_full = left == 0 || page.text_bytes() > PAGE_TEXT_BYTES_MAX;
+        for Segment { span, month } in segments {
+            let is_full = is_full(&page, read.limit);
             if is_full && !is_counted {
                 break;
             }
-            let limit = if is_full { 0 } else { left };
+            let limit = if is_full { 0 } else { read.limit - page.len() };
             let wanted = if is_counted || skip > 0 { Count::All } else { Count::Nothing };
-            let part = PageRead { span: segment.span, skip, limit, count: wanted, ..*read };
-            let found = match segment.month {
-                None => self.store.page(dataset, &part)?,
-                Some(month) => self.month_page(dataset, &part, month)?,
+            let part = PageRead { span, skip, limit, count: wanted, ..*read };
+            let (n, rows) = match month {
+                None => {
+                    let PageOfRows { count, rows, .. } = self.store.page(dataset, &part)?;
+                    let Rows::Raw(rows) = rows else { return Err(StoreError::Closed) };
+                    (count, rows)
+                }
+                Some(month) => self.month_page(dataset, &part, month, &empty)?,
             };
-            revision = Some(revision.map_or(found.revision, |known| known.min(found.revision)));
-            let n = found.count.unwrap_or_default();
+            let n = n.unwrap_or_default();
             count = count.saturating_add(n);
             skip = skip.saturating_sub(n);
-            match found.rows {
-                Rows::Raw(rows) if page.is_empty() => page = rows,
-                Rows::Raw(rows) => page.extend_from(&rows, 0..rows.len()),
-                Rows::Buckets(_) => {}
-            }
+            page.extend_from(&rows, 0..rows.len());
         }
-        let revision = match revision {
-            Some(revision) => revision,
-            None => self.store.find(dataset)?.revision,
-        };
         Ok(PageOfRows { count: is_counted.then_some(count), rows: Rows::Raw(page), revision })
     }
 
-    /// Reads a page of the archived and stored rows of a month.
+    /// Reads a page of the archived and stored rows of a month, and counts all of them if `read`
+    /// requests it.
     fn month_page(
         &self,
         dataset: DatasetId,
         read: &PageRead,
         month: &ArchivedMonth,
-    ) -> Result<PageOfRows> {
-        let fail = fails(dataset, month.file.month);
-        if read.limit == 0
-            && let Some(page) = self.count_recorded(dataset, read, month)?
-        {
-            return Ok(page);
-        }
-        let mut open = self.open_month(dataset, month, read.span)?;
-        let (mut span, mut count) = (read.span, None);
+        empty: &Block,
+    ) -> Result<(Option<u64>, Block)> {
+        let mut page = empty.clone();
+        let mut count = None;
         if read.count == Count::All {
-            let stored = self.stored_times(dataset, span)?;
-            let n_both = open.count_contained(&stored).map_err(&fail)?;
-            let n = open.n_rows() + stored.len() as u64 - n_both;
+            let n = self.count_rows(dataset, month, read.span, empty)?;
             count = Some(n);
-            if read.skip >= n {
-                span.last = just_before(span.first);
-                open.kept.clear();
-            } else if read.skip > 0 {
-                if read.order == Order::Ascending {
-                    span.first = open.nth_time(&stored, read.skip).map_err(&fail)?;
-                } else {
-                    span.last = open.nth_time(&stored, n - 1 - read.skip).map_err(&fail)?;
-                }
-                open = self.open_month(dataset, month, span)?;
+            if read.limit == 0 || n <= read.skip {
+                return Ok((count, page));
             }
         }
-        let rest = PageRead { span, skip: 0, count: Count::Nothing, ..*read };
-        let (rows, revision) = self.merge_month(dataset, month, open, rest)?;
-        Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
-    }
-
-    /// Returns the number of rows of a month without opening its file, so that an unreadable month does
-    /// not affect a page of later rows. Returns `None` if the record does not contain the number.
-    fn count_recorded(
-        &self,
-        dataset: DatasetId,
-        read: &PageRead,
-        month: &ArchivedMonth,
-    ) -> Result<Option<PageOfRows>> {
-        let PageRead { span, order, .. } = *read;
-        if span.overlap(month.file.rows) != month.file.rows || !month.cuts.is_empty() {
-            return Ok(None);
-        }
-        let page = self.store.page(dataset, &PageRead::raw(span, order, 1))?;
-        let has_rows = !page.rows.is_empty();
-        Ok((!has_rows).then_some(PageOfRows { count: Some(month.file.n_rows), ..page }))
-    }
-
-    /// Reads the rows of a month that `rest` requests. Each step reads one page of the file and merges it
-    /// with the stored rows up to the last row of the page. Also returns the lowest revision at which a
-    /// step read the store.
-    fn merge_month(
-        &self,
-        dataset: DatasetId,
-        month: &ArchivedMonth,
-        mut open: OpenMonth<'_>,
-        mut rest: PageRead,
-    ) -> Result<(Block, u64)> {
-        let limit = rest.limit;
-        let is_ascending = rest.order == Order::Ascending;
-        let empty = self.empty(dataset)?;
-        let (mut page, mut revision) = (empty.clone(), u64::MAX);
-        loop {
-            let archived = open.take(rest.order, rest.limit);
-            let under =
-                open.reader.rows(archived, &empty).map_err(fails(dataset, month.file.month))?;
-            let mut part = rest;
-            if !open.kept.is_empty() {
-                // The file has more rows, so this part ends with the last row that was read of it. The
-                // next part has the rows in the store that follow this part.
-                match (is_ascending, under.times.first(), under.times.last()) {
-                    (true, _, Some(last)) => part.span.last = *last,
-                    (false, Some(first), _) => part.span.first = *first,
-                    _ => {}
+        let open = self.open_month(dataset, month, empty)?;
+        let (mut rest, mut skip, order) = (read.span, read.skip, read.order);
+        while !rest.is_empty() && !is_full(&page, read.limit) {
+            let mut groups = open.groups(rest);
+            let group = match order {
+                Order::Ascending => groups.next(),
+                Order::Descending => groups.next_back(),
+            };
+            let end = group.map(|group| order.last_of(group.times.overlap(rest)));
+            let (mut part, mut later) = rest.split(order, end.unwrap_or(order.last_of(rest)));
+            if skip > 0 {
+                let n = self.count_rows(dataset, month, part, empty)?;
+                if n <= skip {
+                    (skip, rest) = (skip - n, later);
+                    continue;
                 }
             }
-            let found = self.store.page(dataset, &part)?;
-            revision = revision.min(found.revision);
+            let n_wanted = read.limit - page.len();
+            let limit = n_wanted.saturating_add(usize::try_from(skip).unwrap_or(usize::MAX));
+            let found = self.store.page(dataset, &PageRead::raw(part, order, limit))?;
             let Rows::Raw(mut over) = found.rows else { return Err(StoreError::Closed) };
-            if !is_ascending {
+            if over.len() >= limit || over.text_bytes() > PAGE_TEXT_BYTES_MAX {
+                // More stored rows can follow these.
+                let end = over.times.last().copied();
+                (part, later) = rest.split(order, end.unwrap_or(order.last_of(part)));
+            }
+            if order == Order::Descending {
                 over.reverse();
             }
-            let mut rows = if over.is_empty() { under } else { under.merge(&over) };
-            // More stored rows can follow the last row that was read, so archived rows beyond that row
-            // cannot be returned yet.
-            let is_cut = over.len() >= part.limit || over.text_bytes() > PAGE_TEXT_BYTES_MAX;
-            match (is_ascending, over.times.first(), over.times.last()) {
-                (true, _, Some(last)) if is_cut => rows.truncate(rows.first_after(*last)),
-                (false, Some(first), _) if is_cut => {
-                    rows = rows.part(rows.first_not_before(*first)..rows.len());
-                }
-                _ => {}
-            }
-            if !is_ascending {
+            let mut rows = match group {
+                Some(group) => open.rows(group, part)?.merge(&over),
+                None => over,
+            };
+            if order == Order::Descending {
                 rows.reverse();
             }
-            page.extend_from(&rows, 0..rows.len().min(rest.limit));
-            let is_last = part.span == rest.span;
-            if is_ascending {
-                rest.span.first = just_after(part.span.last);
-            } else {
-                rest.span.last = just_before(part.span.first);
-            }
-            rest.limit = limit.saturating_sub(page.len());
-            let is_full = rest.limit == 0 || page.text_bytes() > PAGE_TEXT_BYTES_MAX;
-            if is_full || is_cut || is_last {
-                return Ok((page, revision));
-            }
+            let n_skipped = usize::try_from(skip).unwrap_or(usize::MAX).min(rows.len());
+            skip -= n_skipped as u64;
+            page.extend_from(&rows, n_skipped..rows.len().min(n_skipped.saturating_add(n_wanted)));
+            rest = later;
         }
+        Ok((count, page))
+    }
+
+    /// Counts the archived and stored rows of a month within a span. Does not open the file if its
+    /// record suffices, so that an unreadable month does not affect a page of other rows.
+    fn count_rows(
+        &self,
+        dataset: DatasetId,
+        month: &ArchivedMonth,
+        span: Span,
+        empty: &Block,
+    ) -> Result<u64> {
+        let stored = self.stored_times(dataset, span)?;
+        if stored.is_empty() && month.cuts.is_empty() && span.covers(month.file.rows) {
+            return Ok(month.file.n_rows);
+        }
+        let n_archived = self.open_month(dataset, month, empty)?.count_others(span, &stored)?;
+        Ok(n_archived + stored.len() as u64)
     }
 
     /// Reads the timestamps of the stored rows of a span.
     pub(super) fn stored_times(&self, dataset: DatasetId, span: Span) -> Result<Vec<Timestamp>> {
         let mut times = Vec::new();
-        if span.first <= span.last {
-            self.store.scan(dataset, Resolution::Raw, span, &mut |batch| {
-                if let Rows::Raw(rows) = batch.rows()? {
-                    times.extend(rows.times);
-                }
-                Ok(std::ops::ControlFlow::Continue(()))
-            })?;
-        }
+        self.store.scan(dataset, Resolution::Raw, span, &mut |batch| {
+            if let Rows::Raw(rows) = batch.rows()? {
+                times.extend(rows.times);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(times)
     }
 
@@ -307,32 +234,24 @@ impl Archive {
         months: &[ArchivedMonth],
         starts: &[Timestamp],
     ) -> Result<Block> {
-        let empty = self.empty(dataset)?;
+        let (empty, _) = self.empty(dataset)?;
         let mut found = empty.clone();
-        let bucket = |start: Timestamp| series::span(Resolution::FiveMinutes, start);
+        let bucket = |start: &Timestamp| series::span(Resolution::FiveMinutes, *start);
         for month in months {
             let whole = month.file.month.span();
-            let here: Vec<Timestamp> = starts
-                .iter()
-                .copied()
-                .filter(|start| whole.first <= *start && *start <= whole.last)
-                .collect();
+            let here = starts.iter().filter(|start| whole.contains(**start));
+            let here: Vec<Span> = here.map(bucket).collect();
             let (Some(first), Some(last)) = (here.first(), here.last()) else { continue };
-            let spans: Vec<Span> = if here.len() <= SINGLE_BUCKETS_MAX {
-                here.iter().copied().map(bucket).collect()
-            } else {
-                vec![Span { first: *first, last: bucket(*last).last }]
-            };
-            for span in spans {
-                let open = self.open_month(dataset, month, span)?;
-                for rows in open.pieces(&empty) {
-                    let rows = rows.map_err(fails(dataset, month.file.month))?;
-                    for (row_idx, time) in rows.times.iter().enumerate() {
-                        let start = Resolution::FiveMinutes.bucket_start(*time);
-                        if here.binary_search(&start).is_ok() {
-                            found.extend_from(&rows, row_idx..row_idx + 1);
-                        }
-                    }
+            let span = Span { first: first.first, last: last.last };
+            let open = self.open_month(dataset, month, &empty)?;
+            for group in open.groups(span) {
+                if here.iter().all(|bucket| bucket.overlap(group.times).is_empty()) {
+                    continue;
+                }
+                let rows = open.rows(group, span)?;
+                for bucket in &here {
+                    let last = rows.first_after(bucket.last);
+                    found.extend_from(&rows, rows.first_not_before(bucket.first)..last);
                 }
             }
         }
@@ -346,105 +265,85 @@ impl Archive {
         months: &[ArchivedMonth],
         cut: Span,
     ) -> Result<Option<Timestamp>> {
-        for month in months.iter().rev() {
-            let mut month = month.clone();
-            month.cuts.push(cut);
+        let (empty, _) = self.empty(dataset)?;
+        for month in months.iter().rev().filter(|month| !cut.covers(month.file.rows)) {
             let last = month.file.rows.last;
-            if !month.cuts.iter().any(|cut| cut.first <= last && last <= cut.last) {
+            if !month.cuts.iter().chain([&cut]).any(|cut| cut.contains(last)) {
                 return Ok(Some(last));
             }
-            let open = self.open_month(dataset, &month, month.file.month.span())?;
-            if let Some(rows) = open.kept.last() {
-                let times = open.reader.times(rows.end - 1..rows.end);
-                return Ok(times.map_err(fails(dataset, month.file.month))?.pop());
+            let open = self.open_month(dataset, month, &empty)?;
+            for group in open.groups(Span::ALL).rev().filter(|group| !cut.covers(group.times)) {
+                let times = open.rows(group, Span::ALL)?.times;
+                if let Some(last) = times.iter().rfind(|time| !cut.contains(**time)) {
+                    return Ok(Some(*last));
+                }
             }
         }
         Ok(None)
     }
 }
 
-impl OpenMonth<'_> {
-    /// Reads the rows in pieces of limited size, into blocks with the columns of `empty`.
-    pub(super) fn pieces<'b>(
-        &'b self,
-        empty: &'b Block,
-    ) -> impl Iterator<Item = Result<Block, ObjectError>> + 'b {
-        self.kept.iter().flat_map(|rows| self.reader.pieces(rows.clone(), empty))
-    }
-
-    pub(super) fn n_rows(&self) -> u64 {
-        self.kept.iter().map(|rows| rows.end - rows.start).sum()
-    }
-
-    /// Returns how many of `times`, which are sorted, are timestamps of archived rows that remain.
-    pub(super) fn count_contained(&self, times: &[Timestamp]) -> Result<u64, ObjectError> {
-        let (mut left, mut n) = (times, 0);
-        for (rows, span) in self.reader.pages() {
-            let here = left.partition_point(|time| *time <= span.last);
-            let (here, later) = left.split_at(here);
-            left = later;
-            if here.is_empty() {
-                continue;
-            }
-            let archived = self.reader.times(rows.clone())?;
-            for time in here {
-                let Ok(found) = archived.binary_search(time) else { continue };
-                let row = rows.start + found as u64;
-                n += u64::from(self.kept.iter().any(|kept| kept.contains(&row)));
-            }
-        }
-        Ok(n)
-    }
-
-    /// Takes rows from the first row range in `order`: at most `limit` rows, and at most the rows of a
-    /// page. The other rows of the range remain for the next call.
-    fn take(&mut self, order: Order, limit: usize) -> Range<u64> {
-        let is_ascending = order == Order::Ascending;
-        let next = if is_ascending { self.kept.first_mut() } else { self.kept.last_mut() };
-        let Some(rows) = next else { return 0..0 };
-        let n = (limit.min(PAGE_ROWS) as u64).min(rows.end - rows.start);
-        let taken = if is_ascending {
-            rows.start += n;
-            rows.start - n..rows.start
-        } else {
-            rows.end -= n;
-            rows.end..rows.end + n
-        };
-        self.kept.retain(|rows| !rows.is_empty());
-        taken
-    }
-
-    /// Returns the timestamp of the row that follows the first `n_rows` archived and stored rows.
-    fn nth_time(&self, stored: &[Timestamp], n_rows: u64) -> Result<Timestamp, ObjectError> {
-        let mut times = stored.to_vec();
-        let mut n_left = n_rows;
-        for rows in self.kept.clone() {
-            let n = rows.end - rows.start;
-            if !stored.is_empty() {
-                times.extend(self.reader.times(rows)?);
-            } else if n_left < n {
-                let row = rows.start + n_left;
-                return Ok(self.reader.times(row..row + 1)?.pop().unwrap_or_default());
-            }
-            n_left = n_left.saturating_sub(n);
-        }
-        times.sort_unstable();
-        times.dedup();
-        let found = usize::try_from(n_rows).ok().and_then(|idx| times.get(idx));
-        Ok(found.copied().unwrap_or_default())
-    }
+/// Returns true if a page has its rows, or too much text for more rows.
+fn is_full(page: &Block, limit: usize) -> bool {
+    page.len() >= limit || page.text_bytes() > PAGE_TEXT_BYTES_MAX
 }
 
-/// Returns the indices of the rows in a file that lie within a span.
-fn positions(reader: &FileReader<'_>, span: Span) -> Result<Range<u64>, ObjectError> {
-    let rows = reader.file.rows;
-    let start = if span.first <= rows.first { 0 } else { reader.position(span.first)? };
-    let end = if span.last >= rows.last {
-        reader.n_rows()
-    } else {
-        reader.position(just_after(span.last))?
-    };
-    Ok(start..end.max(start))
+impl OpenMonth<'_> {
+    /// Returns the row groups that overlap a span.
+    pub(super) fn groups(&self, span: Span) -> impl DoubleEndedIterator<Item = &RowGroup> {
+        let groups = self.reader.footer.groups.iter();
+        groups.filter(move |group| !group.times.overlap(span).is_empty())
+    }
+
+    /// Returns the rows of a row group that lie within a span and were not deleted since the file was
+    /// written.
+    pub(super) fn rows(&self, group: &RowGroup, span: Span) -> Result<Block> {
+        let key = (self.reader.file.sha256, group.idx);
+        let rows = if let Some(rows) = self.archive.groups.get(&key) {
+            rows
+        } else {
+            let rows = self.reader.read_group(group.idx, self.empty);
+            let rows = Arc::new(rows.map_err(fails(self.dataset, self.month.file.month))?);
+            self.archive.groups.put(key, Arc::clone(&rows), rows.n_bytes());
+            rows
+        };
+        let range = |span: Span| rows.first_not_before(span.first)..rows.first_after(span.last);
+        let within = range(span);
+        let (mut kept, mut from) = (self.empty.clone(), within.start);
+        // The cuts are sorted by their start.
+        for cut in &self.month.cuts {
+            let gone = range(*cut);
+            if gone.start > from {
+                kept.extend_from(&rows, from..gone.start.min(within.end).max(from));
+            }
+            from = from.max(gone.end);
+        }
+        kept.extend_from(&rows, from..within.end.max(from));
+        Ok(kept)
+    }
+
+    /// Returns the rows in a span, in order, in blocks.
+    pub(super) fn blocks(&self, span: Span) -> impl Iterator<Item = Result<Block>> {
+        self.groups(span).map(move |group| self.rows(group, span))
+    }
+
+    /// Counts the rows in a span that have other timestamps than the `stored` rows.
+    pub(super) fn count_others(&self, span: Span, stored: &[Timestamp]) -> Result<u64> {
+        let mut n_rows = 0;
+        for group in self.groups(span) {
+            let times = group.times;
+            let first = stored.partition_point(|time| *time < times.first);
+            let is_apart = stored.get(first).is_none_or(|time| *time > times.last)
+                && self.month.cuts.iter().all(|cut| cut.overlap(times).is_empty());
+            n_rows += if is_apart && span.covers(times) {
+                group.n_rows
+            } else {
+                let times = self.rows(group, span)?.times;
+                times.iter().filter(|time| stored.binary_search(time).is_err()).count() as u64
+            };
+        }
+        Ok(n_rows)
+    }
 }
 
 /// Splits a span into the archived months and the gaps between them.

@@ -11,7 +11,6 @@ use std::future::Future;
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{
     BackoffConfig, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode,
-    RetryConfig, UpdateVersion, WriteMultipart, coalesce_ranges,
+    RetryConfig, UpdateVersion, WriteMultipart,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::unconstrained;
@@ -57,9 +56,6 @@ const PAUSE_FIRST: Duration = Duration::from_millis(100);
 
 /// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-
-/// Maximum gap between ranges that are read with one request.
-const GAP_BYTES: u64 = 64 * 1024;
 
 /// Size of a part of an upload. S3 accepts 10 000 parts of at least 5 MiB.
 const PART_BYTES: usize = 8 * 1024 * 1024;
@@ -189,27 +185,17 @@ impl Objects {
         Ok(self.find(key)?.is_some())
     }
 
-    /// Reads ranges of an object. Blocks.
-    pub(crate) fn read_ranges(&self, key: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let path = path(key)?;
-        // `coalesce_ranges` panics if fewer bytes are returned than requested.
-        let fetch = async |range: Range<u64>| {
-            let n_bytes = range.end - range.start;
-            let read = self.store.get_range(&path, range).await;
-            let read = read.map_err(|error| ObjectError::classify(key, error))?;
-            if read.len() as u64 == n_bytes {
-                Ok(read)
-            } else {
-                Err(ObjectError::damaged(key, "it is too short"))
-            }
-        };
-        self.wait(READ_WITHIN, coalesce_ranges(ranges, fetch, GAP_BYTES))
-    }
-
     /// Reads a range of an object. Blocks.
     pub(crate) fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
-        let mut read = self.read_ranges(key, from_ref(&range))?;
-        Ok(read.pop().unwrap_or_default())
+        let (path, n_bytes) = (path(key)?, range.end - range.start);
+        let read = self.store.get_range(&path, range);
+        let read =
+            self.wait(READ_WITHIN, read.map_err(|error| ObjectError::classify(key, error)))?;
+        if read.len() as u64 == n_bytes {
+            Ok(read)
+        } else {
+            Err(ObjectError::damaged(key, "it is too short"))
+        }
     }
 
     /// Returns the version and the length of an object, or `None` if it does not exist. Blocks.

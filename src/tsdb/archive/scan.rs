@@ -4,94 +4,71 @@ use std::ops::ControlFlow;
 
 use model::dataset::DatasetId;
 use model::resolution::Resolution;
-use model::timestamp::Timestamp;
 
 use super::Archive;
-use super::months::segments;
-use super::write::{BATCH_VALUES, PAGE_ROWS};
+use super::months::{Segment, segments};
 use crate::span::{Order, Span, just_after};
 use crate::store::row_batch::{RowBatch, VisitBatch};
-use crate::store::{PageRead, Result, StoreError};
+use crate::store::{PageRead, Result};
 
-/// Maximum number of rows in a batch of an archived month. Larger batches need fewer requests, since each
-/// batch first reads the page in which it begins.
-pub(super) const BATCH_ROWS: usize = if cfg!(test) { 300 } else { 16 * PAGE_ROWS };
+/// Maximum number of rows in a batch of an archived month.
+pub(super) const BATCH_ROWS: usize = if cfg!(test) { 300 } else { 65_536 };
 
-/// Progress of a scan.
-struct Progress {
-    flow: ControlFlow<()>,
-    /// Timestamp up to which all rows were visited. `None` if no rows were visited.
-    visited: Option<Timestamp>,
-}
+/// Maximum number of values in a batch of more than one row.
+const BATCH_VALUES: usize = 1_000_000;
 
 impl Archive {
     /// Scans raw rows. If months are archived, rewritten or pruned in the meantime, the scan continues
     /// after the last visited row, so that it neither misses nor repeats rows that move from the store
     /// to a file.
-    pub(super) fn scan(&self, dataset: DatasetId, span: Span, visit: VisitBatch<'_>) -> Result<()> {
-        let mut rest = span;
+    pub(super) fn scan(
+        &self,
+        dataset: DatasetId,
+        mut rest: Span,
+        visit: VisitBatch<'_>,
+    ) -> Result<()> {
+        let n_columns = self.empty(dataset)?.0.columns.len().max(1);
+        let limit = (BATCH_VALUES / n_columns).clamp(1, BATCH_ROWS);
         while !rest.is_empty() {
             let months = self.store.archived(dataset, rest)?;
-            let Some(segment) = segments(rest, &months).into_iter().next() else { break };
-            let Progress { flow, visited } = match segment.month {
-                None => self.scan_stored(dataset, segment.span, visit)?,
-                Some(_) => self.scan_month(dataset, segment.span, visit)?,
+            let segment = segments(rest, &months).into_iter().next();
+            let Some(Segment { span: part, month }) = segment else { break };
+            let mut is_stopped = false;
+            let visited = if month.is_some() {
+                let read = PageRead::raw(part, Order::Ascending, limit);
+                let read = |months: &[_]| self.merged_page(dataset, &read, months);
+                let rows = self.retry(dataset, part, read)?.rows;
+                match rows.timestamp(rows.len().saturating_sub(1)) {
+                    Some(last) => {
+                        is_stopped = visit(RowBatch::of_rows(rows))?.is_break();
+                        Some(last)
+                    }
+                    None => Some(part.last),
+                }
+            } else {
+                let mut visited = None;
+                // A batch can lack rows of a month that was archived before the batch was read.
+                let mut is_archived = false;
+                self.store.scan(dataset, Resolution::Raw, part, &mut |batch| {
+                    let last = batch.span.last;
+                    let first = visited.map_or(part.first, just_after);
+                    is_archived = !self.store.archived(dataset, Span { first, last })?.is_empty();
+                    if !is_archived {
+                        is_stopped = visit(batch)?.is_break();
+                        visited = Some(last);
+                    }
+                    let is_done = is_archived || is_stopped;
+                    Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })?;
+                let unvisited = Span { first: visited.map_or(part.first, just_after), ..part };
+                let is_whole = !is_archived && self.store.archived(dataset, unvisited)?.is_empty();
+                if is_whole { Some(part.last) } else { visited }
             };
-            if flow.is_break() || visited.is_some_and(|visited| visited >= span.last) {
+            if is_stopped || visited.is_some_and(|visited| visited >= rest.last) {
                 break;
             }
             rest.first = visited.map_or(rest.first, just_after);
         }
         Ok(())
-    }
-
-    /// Visits the rows of a span without archived months, until a month of the span is archived.
-    fn scan_stored(
-        &self,
-        dataset: DatasetId,
-        span: Span,
-        visit: VisitBatch<'_>,
-    ) -> Result<Progress> {
-        let mut progress = Progress { flow: ControlFlow::Continue(()), visited: None };
-        let is_archived = |last: Timestamp, visited: Option<Timestamp>| {
-            let first = visited.map_or(span.first, just_after);
-            let months = self.store.archived(dataset, Span { first, last })?;
-            Ok::<_, StoreError>(!months.is_empty())
-        };
-        let mut is_changed = false;
-        self.store.scan(dataset, Resolution::Raw, span, &mut |batch| {
-            // The batch can lack rows of a month that was archived before the batch was read.
-            is_changed = is_archived(batch.span.last, progress.visited)?;
-            if is_changed {
-                return Ok(ControlFlow::Break(()));
-            }
-            let last = batch.span.last;
-            progress.flow = visit(batch)?;
-            progress.visited = Some(last);
-            Ok(progress.flow)
-        })?;
-        if !is_changed && progress.flow.is_continue() && !is_archived(span.last, progress.visited)?
-        {
-            progress.visited = Some(span.last);
-        }
-        Ok(progress)
-    }
-
-    /// Visits the next rows of a span within an archived month.
-    fn scan_month(
-        &self,
-        dataset: DatasetId,
-        span: Span,
-        visit: VisitBatch<'_>,
-    ) -> Result<Progress> {
-        let n_columns = self.empty(dataset)?.columns.len().max(1);
-        let limit = (BATCH_VALUES / n_columns).clamp(PAGE_ROWS.min(BATCH_ROWS), BATCH_ROWS);
-        let read = PageRead::raw(span, Order::Ascending, limit);
-        let page = self.retry(dataset, span, |months| self.merged_page(dataset, &read, months))?;
-        let last = page.rows.len().checked_sub(1).and_then(|idx| page.rows.timestamp(idx));
-        if last.is_none() {
-            return Ok(Progress { flow: ControlFlow::Continue(()), visited: Some(span.last) });
-        }
-        Ok(Progress { flow: visit(RowBatch::of_rows(page.rows))?, visited: last })
     }
 }

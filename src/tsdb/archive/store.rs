@@ -9,7 +9,7 @@ use model::dataset::DatasetId;
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
-use super::months::{TRIES, fails, stamps};
+use super::months::{TRIES, stamps};
 use super::{Archive, ArchivedStore, random};
 use crate::rollup::starts_of;
 use crate::span::{Order, Span, just_before};
@@ -91,25 +91,19 @@ impl Archive {
             if all.is_empty() || span.first > span.last {
                 return Ok(None);
             }
-            let revision = self.store.find(dataset)?.revision;
-            let edges = widened(span);
-            let touches =
-                |month: &&ArchivedMonth| !month.file.month.span().overlap(edges).is_empty();
-            let months: Vec<ArchivedMonth> = all.iter().filter(touches).cloned().collect();
+            let (empty, revision) = self.empty(dataset)?;
             let (mut n_rows, mut counts) = (0, Vec::new());
-            for month in &months {
+            for month in all {
                 let here = month.file.month.span().overlap(span);
                 if here.is_empty() {
                     continue;
                 }
-                let open = self.open_month(dataset, month, here)?;
                 let stored = self.stored_times(dataset, here)?;
                 counts.push((here, stored.len() as u64));
-                let n_both = open.count_contained(&stored);
-                n_rows += open.n_rows() - n_both.map_err(fails(dataset, month.file.month))?;
+                n_rows += self.open_month(dataset, month, &empty)?.count_others(here, &stored)?;
             }
             let starts = starts_of(FINEST, [span.first, span.last]);
-            let found = self.rows_of_buckets(dataset, &months, &starts)?;
+            let found = self.rows_of_buckets(dataset, all, &starts)?;
             let mut rows = found.part(0..found.first_not_before(span.first));
             rows.extend_from(&found, found.first_after(span.last)..found.len());
             let newest_archived = self.newest_archived(dataset, all, span)?;
@@ -129,10 +123,7 @@ impl Archive {
             && page.rows.len() == read.limit
             && let Some(end) = page.rows.timestamp(read.limit.saturating_sub(1))
         {
-            match read.order {
-                Order::Ascending => touched.last = end,
-                Order::Descending => touched.first = end,
-            }
+            touched = touched.split(read.order, end).0;
         }
         if self.store.archived(dataset, touched)?.is_empty() {
             return Ok(page);
@@ -152,10 +143,10 @@ impl Archive {
             let (mut found, empty) = (since.rows.clone(), since.rows.empty_like());
             for month in months {
                 let span = month.file.month.span();
-                let open = self.open_month(dataset, month, span)?;
+                let open = self.open_month(dataset, month, &empty)?;
                 let replaced = self.stored_times(dataset, span)?;
-                for rows in open.pieces(&empty) {
-                    let rows = rows.map_err(fails(dataset, month.file.month))?;
+                for rows in open.blocks(span) {
+                    let rows = rows?;
                     for row_idx in 0..rows.len() {
                         let is_new = rows.ids.get(row_idx).is_some_and(|id| *id > after);
                         let time = rows.times.get(row_idx);

@@ -62,7 +62,10 @@ fn open(folder: &Path) -> ArchivedStore {
 }
 
 fn open_archived(folder: &Path, open: OpenIn<'_>) -> ArchivedStore {
-    ArchivedStore::new(open(folder), objects_in(folder), OPTIONS)
+    let mut store = ArchivedStore::new(open(folder), objects_in(folder), OPTIONS);
+    // A month of the tests has several row groups.
+    Arc::get_mut(&mut store.archive).unwrap().group_rows = 200;
+    store
 }
 
 /// Opens the directory `archive` in `folder`, which is created if it is missing.
@@ -495,8 +498,8 @@ fn corrections_of_long_texts_leave_no_gap_in_a_page() {
 fn reads_fail_while_s3_is_overloaded_and_recover_afterwards() {
     let server = TestServer::start();
     let folder = tempdir().unwrap();
-    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
-    let store = ArchivedStore::new(Arc::new(store), server.open(), OPTIONS);
+    let open = || ArchivedStore::new(open_file(folder.path()), server.open(), OPTIONS);
+    let store = open();
     let id = new_pair(&store);
     append(&store, id, AppendMode::Replace, &hours(0, 900));
     let want = scanned(&store, id, Span::ALL);
@@ -504,17 +507,21 @@ fn reads_fail_while_s3_is_overloaded_and_recover_afterwards() {
     let key = format!("dataset={id}/month=1970-01/part-0.parquet");
     assert!(server.keys().contains(&key), "{:?}", server.keys());
     assert_eq!(scanned(&store, id, Span::ALL), want);
+    drop(store);
+    let store = open();
     server.lose(true);
     let error = store.page(id, &read(Span::ALL, Order::Ascending, 0, 900)).unwrap_err();
     assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
     server.lose(false);
     assert_eq!(scanned(&store, id, Span::ALL), want);
+    server.lose(true);
+    assert_eq!(scanned(&store, id, Span::ALL), want, "cached");
 }
 
 #[test]
 fn archived_bars_need_at_most_30_bytes_per_row() {
     let folder = tempdir().unwrap();
-    let store = open(folder.path());
+    let store = ArchivedStore::new(open_file(folder.path()), objects_in(folder.path()), OPTIONS);
     let mut new = new_dataset("bars");
     let names = ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
     new.columns = names.map(|name| (name.to_owned(), Dtype::Float)).to_vec();

@@ -21,14 +21,11 @@ use sha2::{Digest as _, Sha256};
 /// Number of rows of a row group. A month of one-minute rows fits into one group.
 pub(super) const GROUP_ROWS: usize = 65_536;
 
-/// Maximum size of the rows of a row group, which is built in memory.
-const GROUP_BYTES: usize = 64 * 1024 * 1024;
+/// Maximum size of the rows of a row group, which is written and read as a whole.
+const GROUP_BYTES: usize = 16 * 1024 * 1024;
 
-/// Number of values to which a batch of an archived month is limited if it has more than a page of rows.
-pub(super) const BATCH_VALUES: usize = 1_000_000;
-
-/// Number of rows of a page. Reading a single row decompresses its whole page.
-pub(super) const PAGE_ROWS: usize = 4_096;
+/// Number of rows of a page. Other readers of the archive decompress a whole page for a single row.
+const PAGE_ROWS: usize = 4_096;
 
 /// Number of bytes that a checksum covers, which makes it the minimum size of a read.
 pub(super) const BLOCK_BYTES: u64 = 16 * 1024;
@@ -67,6 +64,8 @@ pub(super) struct FileWriter {
     writer: SerializedFileWriter<Summed>,
     /// Positions of the columns that are written, which are all columns that are not deleted.
     places: Vec<usize>,
+    /// Maximum number of rows of a row group.
+    group_rows: usize,
     pending: Block,
 }
 
@@ -107,7 +106,12 @@ impl Write for Summed {
 
 impl FileWriter {
     /// Creates a file with these columns for the dataset with the identity `dataset`.
-    pub(super) fn begin(file: File, columns: &[Column], dataset: String) -> Result<Self> {
+    pub(super) fn begin(
+        file: File,
+        columns: &[Column],
+        dataset: String,
+        group_rows: usize,
+    ) -> Result<Self> {
         let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
         let places: Vec<usize> = shown.map(|(place, _)| place).collect();
         let sink = Summed {
@@ -121,17 +125,17 @@ impl FileWriter {
         let (schema, properties) = (schema(columns)?, properties(columns, dataset));
         let writer = SerializedFileWriter::new(sink, Arc::new(schema), Arc::new(properties))?;
         let dtypes: Vec<Dtype> = columns.iter().map(|column| column.dtype).collect();
-        Ok(Self { writer, places, pending: Block::new(&dtypes) })
+        Ok(Self { writer, places, group_rows, pending: Block::new(&dtypes) })
     }
 
     /// Adds rows, which must come after all previous rows.
     pub(super) fn add(&mut self, rows: &Block) -> Result<()> {
         let mut from = 0;
         while from < rows.len() {
-            let until = rows.len().min(from + GROUP_ROWS - self.pending.len());
+            let until = rows.len().min(from + self.group_rows - self.pending.len());
             self.pending.extend_from(rows, from..until);
             from = until;
-            if self.pending.len() >= GROUP_ROWS || self.pending.n_bytes() >= GROUP_BYTES {
+            if self.pending.len() >= self.group_rows || self.pending.n_bytes() >= GROUP_BYTES {
                 self.write_group()?;
             }
         }
