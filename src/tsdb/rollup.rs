@@ -104,13 +104,13 @@ pub(crate) struct Folding {
     fold: Fold,
     resolution: Resolution,
     buckets: Vec<Bucket>,
-    /// Start of the bucket that contains the last row, and the range of its timestamps in microseconds.
-    here: (Timestamp, Range<i64>),
+    /// Start and end of the bucket that contains the last row.
+    here: Range<Timestamp>,
 }
 
 impl Folding {
     pub(crate) fn new(fold: Fold, resolution: Resolution, last: Option<Bucket>) -> Self {
-        let here = (Timestamp::default(), 0..0);
+        let here = Timestamp::default()..Timestamp::default();
         Self { fold, resolution, buckets: last.into_iter().collect(), here }
     }
 
@@ -122,104 +122,54 @@ impl Folding {
     /// Adds the rows of `under`, merged with the given rows of the block `over`. At equal
     /// timestamps, the row of `over` is used.
     pub(crate) fn add(&mut self, under: &Block, over: Option<(&Block, Range<usize>)>) {
-        let samples = Samples::find(self.fold, under);
-        let mut left = under.times.as_slice();
-        let mut row_idx = 0;
+        let mut left = under.times.iter().copied().enumerate().peekable();
+        let samples = self.samples(under);
         if let Some((over, rows)) = over {
-            let over_samples = Samples::find(self.fold, over);
+            let over_samples = self.samples(over);
             let timestamps = over.times.get(rows.clone()).unwrap_or_default();
-            for (over_idx, timestamp) in rows.zip(timestamps) {
-                let n_earlier = left.iter().take_while(|time| *time < timestamp).count();
-                let (earlier, later) = left.split_at(n_earlier);
-                self.add_rows(&samples, row_idx, earlier);
-                self.add_row(&over_samples, over_idx, *timestamp);
-                left = later.strip_prefix(&[*timestamp]).unwrap_or(later);
-                row_idx = under.times.len() - left.len();
+            for (over_idx, timestamp) in rows.zip(timestamps.iter().copied()) {
+                while let Some((row_idx, earlier)) = left.next_if(|(_, time)| *time < timestamp) {
+                    self.add_row(&samples, row_idx, earlier);
+                }
+                left.next_if(|(_, time)| *time == timestamp);
+                self.add_row(&over_samples, over_idx, timestamp);
             }
         }
-        self.add_rows(&samples, row_idx, left);
+        for (row_idx, timestamp) in left {
+            self.add_row(&samples, row_idx, timestamp);
+        }
     }
 
-    /// Adds the rows from `row_idx` on, which have the given timestamps. Consecutive rows of the same
-    /// bucket are added together.
-    fn add_rows(&mut self, samples: &Samples<'_>, mut row_idx: usize, timestamps: &[Timestamp]) {
-        let mut left = timestamps;
-        while let Some((timestamp, later)) = left.split_first() {
-            self.enter_bucket(*timestamp);
-            let (start, span) = (self.here.0, &self.here.1);
-            let Some(bucket) = self.buckets.last_mut().filter(|last| last.timestamp == start)
-            else {
-                self.add_row(samples, row_idx, *timestamp);
-                (left, row_idx) = (later, row_idx + 1);
-                continue;
-            };
-            let n_here = 1 + later.iter().take_while(|time| span.contains(&time.micros())).count();
-            let (here, later) = left.split_at(n_here);
-            let rows = row_idx..row_idx + n_here;
-            if samples.join_rows(bucket, &rows).is_none() {
-                for (row_idx, timestamp) in rows.clone().zip(here) {
-                    self.add_row(samples, row_idx, *timestamp);
-                }
-            }
-            (left, row_idx) = (later, rows.end);
-        }
+    fn samples<'a>(&self, block: &'a Block) -> Samples<'a> {
+        let column = |place: usize| block.columns.get(place);
+        Samples { prices: self.fold.prices.map(column), volume: self.fold.volume.and_then(column) }
     }
 
     fn add_row(&mut self, samples: &Samples<'_>, row_idx: usize, timestamp: Timestamp) {
-        self.enter_bucket(timestamp);
-        let Some(sample) = samples.bucket(row_idx, self.here.0) else { return };
-        match self.buckets.last_mut() {
-            Some(bucket) if bucket.timestamp == sample.timestamp => {
-                join(bucket, &sample);
-            }
-            _ => self.buckets.push(sample),
+        if !self.here.contains(&timestamp) {
+            let start = self.resolution.bucket_start(timestamp);
+            self.here = start..self.resolution.bucket_end(timestamp);
         }
-    }
-
-    /// Begins the bucket that contains `timestamp`, unless this is the current bucket.
-    #[inline]
-    fn enter_bucket(&mut self, timestamp: Timestamp) {
-        if !self.here.1.contains(&timestamp.micros()) {
-            let length = self.resolution.bucket().unwrap_or_default();
-            let length = i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1);
-            let first = timestamp.micros().div_euclid(length).saturating_mul(length);
-            self.here =
-                (self.resolution.bucket_start(timestamp), first..first.saturating_add(length));
+        let Some(sample) = samples.bucket(row_idx, self.here.start) else { return };
+        match self.buckets.last_mut() {
+            Some(bucket) if bucket.timestamp == sample.timestamp => join(bucket, &sample),
+            _ => self.buckets.push(sample),
         }
     }
 }
 
 /// Columns of a block that the fold reads.
 struct Samples<'a> {
-    prices: [Numbers<'a>; 4],
-    volume: Numbers<'a>,
+    prices: [Option<&'a Series>; 4],
+    volume: Option<&'a Series>,
 }
 
-/// Numbers of a column. `None` if the column does not exist.
-enum Numbers<'a> {
-    None,
-    Floats(&'a [Option<f64>]),
-    Others(&'a Series),
-}
-
-impl<'a> Samples<'a> {
-    fn find(fold: Fold, block: &'a Block) -> Self {
-        let numbers = |place: usize| match block.columns.get(place) {
-            None => Numbers::None,
-            Some(Series::Float(values)) => Numbers::Floats(values),
-            Some(others) => Numbers::Others(others),
-        };
-        let volume = fold.volume.map_or(Numbers::None, numbers);
-        Self { prices: fold.prices.map(numbers), volume }
-    }
-
+impl Samples<'_> {
     /// Converts row `row_idx` to a bucket that starts at `start`. Returns `None` if the row has no
     /// price. A missing price is replaced by another price of the row.
-    #[inline]
     fn bucket(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
-        let [open, high, low, close] = &self.prices;
-        let (open, high) = (open.get(row_idx), high.get(row_idx));
-        let (low, close) = (low.get(row_idx), close.get(row_idx));
+        let number = |series: Option<&Series>| series?.number(row_idx);
+        let [open, high, low, close] = self.prices.map(number);
         let open_or = open.or(close).or(high).or(low)?;
         let close_or = close.unwrap_or(open_or);
         Some(Bucket {
@@ -228,65 +178,9 @@ impl<'a> Samples<'a> {
             high: high.unwrap_or_else(|| open_or.max(close_or)),
             low: low.unwrap_or_else(|| open_or.min(close_or)),
             close: close_or,
-            volume: self.volume.get(row_idx).filter(|volume| !volume.is_nan()).unwrap_or(0.0),
+            volume: number(self.volume).filter(|volume| !volume.is_nan()).unwrap_or(0.0),
             count: 1,
         })
-    }
-
-    /// Joins rows to a bucket column by column, with the same result as calling [`join`] for each row.
-    /// Returns `None` and leaves the bucket unchanged if there are no rows, if a row has no high, low or
-    /// close, or if the sum of the volumes overflows in both directions.
-    fn join_rows(&self, bucket: &mut Bucket, rows: &Range<usize>) -> Option<()> {
-        let [_, high, low, close] = &self.prices;
-        let (high, low) = (high.floats(rows)?, low.floats(rows)?);
-        let close = close.floats(rows)?;
-        let mut joined = *bucket;
-        for value in high {
-            joined.high = joined.high.max((*value)?);
-        }
-        for value in low {
-            joined.low = joined.low.min((*value)?);
-        }
-        joined.close = (*close.last()?)?;
-        if close.iter().any(Option::is_none) {
-            return None;
-        }
-        match &self.volume {
-            // Adding zero turns a sum of -0 into 0, as it does when rows without a volume are joined one
-            // by one.
-            Numbers::None => joined.volume += 0.0,
-            volume => {
-                for value in volume.floats(rows)? {
-                    joined.volume += value.unwrap_or(0.0);
-                }
-            }
-        }
-        if joined.volume.is_nan() {
-            return None;
-        }
-        let n_rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
-        joined.count = joined.count.saturating_add(n_rows);
-        *bucket = joined;
-        Some(())
-    }
-}
-
-impl<'a> Numbers<'a> {
-    /// Returns the values of rows, if all of them are floats or missing.
-    fn floats(&self, rows: &Range<usize>) -> Option<&'a [Option<f64>]> {
-        match self {
-            Self::Floats(values) => values.get(rows.clone()),
-            Self::None | Self::Others(_) => None,
-        }
-    }
-
-    #[inline]
-    fn get(&self, row_idx: usize) -> Option<f64> {
-        match self {
-            Self::None => None,
-            Self::Floats(values) => *values.get(row_idx)?,
-            Self::Others(series) => series.number(row_idx),
-        }
     }
 }
 

@@ -127,43 +127,6 @@ fn adding_rows_to_a_bucket_equals_computing_it_from_all_rows() {
     assert_eq!(begun, whole);
 }
 
-/// Checks that folding rows together gives the same buckets as folding them one by one.
-#[track_caller]
-fn check_one_by_one(fold: Fold, rows: &[(i64, &[Option<f64>])]) {
-    let whole = fold.buckets(&block(rows), Resolution::FiveMinutes, None);
-    let mut single = Vec::new();
-    for row in rows {
-        let last = single.pop();
-        single.extend(fold.buckets(&block(&[*row]), Resolution::FiveMinutes, last));
-    }
-    assert_eq!(format!("{whole:?}"), format!("{single:?}"), "{rows:?}");
-}
-
-#[test]
-fn bucket_is_the_same_if_rows_are_added_together_or_one_by_one() {
-    let bars = Fold { prices: [0, 1, 2, 3], volume: Some(4) };
-    // The eight rows form two buckets of four rows. Each of the 2^5 combinations of missing values occurs
-    // in each row of the first bucket.
-    for lacking in 0..32 {
-        for place in 0..4 {
-            let row = |idx: i64| -> [Option<f64>; 5] {
-                let value = 0.1 * f64::from(i32::try_from(idx * 7 % 5).unwrap());
-                let lacks = |column: usize| idx == place && lacking >> column & 1 == 1;
-                std::array::from_fn(|column| (!lacks(column)).then_some(value))
-            };
-            let rows: Vec<[Option<f64>; 5]> = (0..8).map(row).collect();
-            let rows: Vec<(i64, &[Option<f64>])> =
-                rows.iter().zip(0..).map(|(row, i)| (i * 75, row.as_slice())).collect();
-            check_one_by_one(bars, &rows);
-            check_one_by_one(Fold { volume: None, ..bars }, &rows);
-            check_one_by_one(Fold::of_value(0, None), &rows);
-        }
-    }
-    let row: &[Option<f64>] = &[Some(1.0), Some(-0.0)];
-    check_one_by_one(Fold::of_value(0, Some(1)), &[(0, row), (1, row), (2, row)]);
-    check_one_by_one(Fold::of_value(0, None), &[]);
-}
-
 #[test]
 fn replaced_rows_are_not_included_in_buckets() {
     let fold = Fold::of_value(0, Some(1));
