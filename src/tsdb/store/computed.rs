@@ -1,7 +1,7 @@
 //! Buckets of any length, computed during a read from raw rows or stored buckets.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use model::block::Rows;
 use model::resolution::Resolution;
@@ -16,71 +16,65 @@ use crate::span::{Order, Span, just_before};
 /// a second.
 const SOURCE_ROWS_MAX: u64 = 5_000_000;
 
-/// Maximum number of attempts to compute a page while commits change the dataset. The last attempt is
-/// returned even if the dataset changed again, with the earlier revision, so that it is not cached.
-const READS_MAX: u32 = 3;
-
 /// Factor by which the searched part of a span grows until it contains enough of the latest buckets.
-const GROWTH: u32 = 8;
+const GROWTH: u32 = 4;
 
 impl dyn Store {
-    /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset as the caller has read
-    /// it before, possibly at an earlier revision than the page.
+    /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset as the caller has
+    /// read it before. A page of computed buckets has its revision, and the rows of this revision or a
+    /// later one.
     ///
     /// # Errors
     /// [`StoreError::TooManySourceRows`], and the errors of [`Store::page`].
     pub fn page_at(&self, sight: &Sight, read: &PageRead) -> Result<PageOfRows> {
-        let Resolution::Every(length, _) = read.resolution else {
-            return self.page(sight.dataset.id, read);
+        let (dataset, span) = (sight.dataset.id, read.span);
+        let Resolution::Every(length, _) = read.resolution else { return self.page(dataset, read) };
+        if read.order == Order::Ascending || read.count == Count::All {
+            return Ok(self.compute_page(sight, read)?.0);
+        }
+        let n_wanted = read.skip.saturating_add(u64::try_from(read.limit).unwrap_or(u64::MAX));
+        let newest = PageRead {
+            resolution: read.resolution.source().unwrap_or(Resolution::Raw),
+            ..PageRead::raw(source_span(read.resolution, span), Order::Descending, 1)
         };
-        let mut latest = sight.clone();
-        let mut n_reads = 1;
+        let newest = self.page(dataset, &newest)?.rows.timestamp(0).unwrap_or(span.first);
+        let mut length = length.saturating_mul(u32::try_from(n_wanted).unwrap_or(u32::MAX));
         loop {
-            let page = self.compute_page(&latest, read, length)?;
-            // The page is computed in several scans. If rows were committed between them, its buckets
-            // can be inconsistent, so the page is computed again.
-            let after = self.find(sight.dataset.id)?;
-            if after.revision == latest.revision || n_reads == READS_MAX {
+            let first = span.first.max(read.resolution.bucket_start(newest) - length);
+            let part = PageRead { span: Span { first, ..span }, ..*read };
+            let (page, n_buckets) = self.compute_page(sight, &part)?;
+            if n_buckets >= n_wanted || first == span.first {
                 return Ok(page);
             }
-            latest = after;
-            n_reads += 1;
+            length = length.saturating_mul(GROWTH);
         }
     }
 
-    /// Computes the buckets of a page in several scans.
-    fn compute_page(&self, sight: &Sight, read: &PageRead, length: Duration) -> Result<PageOfRows> {
+    /// Computes the buckets of a page. Also returns the number of buckets that were computed.
+    fn compute_page(&self, sight: &Sight, read: &PageRead) -> Result<(PageOfRows, u64)> {
         let PageRead { resolution, span, order, skip, limit, count } = *read;
-        let n_wanted = skip.saturating_add(u64::try_from(limit).unwrap_or(u64::MAX));
-        let count = match count {
-            Count::All => Some(self.count_at(sight, resolution, span)?),
-            Count::Nothing => None,
-        };
-        let (part, range) = match (order, count) {
-            (Order::Ascending, _) => (span, skip..n_wanted),
-            (Order::Descending, count) => {
-                let (part, n) = match count {
-                    Some(n) => (span, n),
-                    None => self.latest_part(sight, resolution, length, span, n_wanted)?,
-                };
-                (part, n.saturating_sub(n_wanted)..n.saturating_sub(skip))
+        let is_counted = count == Count::All;
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        let n_wanted = skip.saturating_add(limit);
+        let (mut buckets, mut n_seen) = (VecDeque::new(), 0_u64);
+        self.scan_at(sight, resolution, span, &mut |batch| {
+            let Rows::Buckets(batch) = batch.rows()? else { return Ok(ControlFlow::Break(())) };
+            n_seen += batch.len() as u64;
+            buckets.extend(batch);
+            match order {
+                Order::Ascending => buckets.truncate(n_wanted),
+                Order::Descending => drop(buckets.drain(..buckets.len().saturating_sub(n_wanted))),
             }
-        };
-        let (mut buckets, mut n_seen) = (Vec::new(), 0);
-        self.scan_at(sight, resolution, part, &mut |batch| {
-            if let Rows::Buckets(batch) = batch.rows()? {
-                for bucket in batch {
-                    buckets.extend(range.contains(&n_seen).then_some(bucket));
-                    n_seen += 1;
-                }
-            }
-            let is_done = n_seen >= range.end;
+            let is_done = order == Order::Ascending && !is_counted && buckets.len() >= n_wanted;
             Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
+        let mut buckets = Vec::from(buckets);
         if order == Order::Descending {
             buckets.reverse();
         }
-        Ok(PageOfRows { count, rows: Rows::Buckets(buckets), revision: sight.revision })
+        let rows = Rows::Buckets(buckets.into_iter().skip(skip).collect());
+        let count = is_counted.then_some(n_seen);
+        Ok((PageOfRows { count, rows, revision: sight.revision }, n_seen))
     }
 
     /// Passes rows or buckets to `visit` like [`Store::scan`], at any resolution.
@@ -97,58 +91,6 @@ impl dyn Store {
         match resolution {
             Resolution::Every(..) => compute(self, sight, resolution, span, SOURCE_ROWS_MAX, visit),
             _ => self.scan(sight.dataset.id, resolution, span, visit),
-        }
-    }
-
-    fn count_at(&self, sight: &Sight, resolution: Resolution, span: Span) -> Result<u64> {
-        let mut n_buckets = 0;
-        self.scan_at(sight, resolution, span, &mut |batch| {
-            n_buckets += u64::try_from(batch.n_rows).unwrap_or(u64::MAX);
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(n_buckets)
-    }
-
-    /// Returns a part at the end of `span` with at least `n_wanted` buckets, and its number of buckets.
-    /// Returns the whole span if it has fewer buckets.
-    fn latest_part(
-        &self,
-        sight: &Sight,
-        resolution: Resolution,
-        length: Duration,
-        span: Span,
-        n_wanted: u64,
-    ) -> Result<(Span, u64)> {
-        let source = resolution.source().unwrap_or(Resolution::Raw);
-        let (mut rest, mut n_found, mut growth) = (span, 0, 1);
-        loop {
-            let newest = PageRead {
-                resolution: source,
-                span: source_span(resolution, rest),
-                ..PageRead::raw(rest, Order::Descending, 1)
-            };
-            // The search continues at the latest row before the part. This skips gaps, which would
-            // otherwise make the part grow until it contains too many rows.
-            let Some(newest) = self.page(sight.dataset.id, &newest)?.rows.timestamp(0) else {
-                return Ok((span, n_found));
-            };
-            let n_missing = u32::try_from(n_wanted - n_found).unwrap_or(u32::MAX);
-            let wanted = length.saturating_mul(n_missing).saturating_mul(growth);
-            let first = span.first.max(resolution.bucket_start(newest) - wanted);
-            let n = match self.count_at(sight, resolution, Span { first, ..rest }) {
-                Err(StoreError::TooManySourceRows { .. }) if growth > 1 => {
-                    growth = 1;
-                    continue;
-                }
-                n => n?,
-            };
-            n_found += n;
-            if n_found >= n_wanted || first == span.first {
-                return Ok((Span { first, ..span }, n_found));
-            }
-            rest.last = just_before(first);
-            let is_sparse = n < u64::from(n_missing) / 2;
-            growth = if is_sparse { growth.saturating_mul(GROWTH) } else { 1 };
         }
     }
 }
@@ -206,6 +148,8 @@ fn source_span(resolution: Resolution, span: Span) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::store::sqlite::SqliteStore;
     use crate::store::tests::{append, block, create, new_dataset};
