@@ -1,6 +1,7 @@
 //! Writes old months to files and deletes files that are no longer in effect.
 
 use std::error::Error;
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::file::{check_month, read_owner};
 use super::month::Month;
 use super::months::{fails, is_damaged};
 use super::objects::ObjectError;
-use super::write::{FileWriter, WrittenFile};
+use super::write::FileWriter;
 use super::{Archive, ArchivedStore, random};
 use crate::catalog::DatasetRef;
 use crate::span::{Order, Span};
@@ -174,7 +175,7 @@ impl Archive {
         {
             self.check_owner(&key, found.size, &sight).map_err(fails(dataset, month))?;
         }
-        let Some(Draft { written, file }) = self.write_draft(&sight, month, key, now)? else {
+        let Some((written, file)) = self.write_draft(&sight, month, key, now)? else {
             block_on(self.store.commit_file(commit, self.holder))?;
             return Ok(());
         };
@@ -186,7 +187,7 @@ impl Archive {
         let ((empty, _), n_bytes) = (self.empty(dataset)?, file.n_bytes);
         let new = ArchivedMonth { file: file.clone(), next: Vec::new(), cuts: Vec::new() };
         self.objects
-            .replace(&file.key, replaced, written.file, n_bytes)
+            .replace(&file.key, replaced, written, n_bytes)
             .and_then(|()| check_month(&self.objects, &new, &empty))
             .map_err(fails(dataset, month))?;
         commit.stamp = Some(file.stamp);
@@ -197,15 +198,15 @@ impl Archive {
         Ok(())
     }
 
-    /// Writes the stored and archived rows of a month to a temporary file. Returns `None` if there are
-    /// no rows.
+    /// Writes the stored and archived rows of a month to a temporary file. Returns the file and its
+    /// record, or `None` if there are no rows.
     pub(super) fn write_draft(
         &self,
         sight: &Sight,
         month: Month,
         key: String,
         now: Timestamp,
-    ) -> Result<Option<Draft>> {
+    ) -> Result<Option<(File, ArchivedFile)>> {
         let (dataset, columns) = (sight.dataset.id, &sight.columns);
         let draft = tempfile::tempfile().map_err(fails(dataset, month))?;
         let writer = FileWriter::begin(draft, columns, identity(sight), self.group_rows);
@@ -223,22 +224,21 @@ impl Archive {
             Ok(ControlFlow::Continue(()))
         })?;
         let Some(ends) = ends else { return Ok(None) };
-        let written = writer.finish().map_err(fails(dataset, month))?;
-        let file = ArchivedFile {
+        let record = ArchivedFile {
             month,
             stamp: random(),
             key,
             n_rows,
-            n_bytes: written.n_bytes,
-            sha256: written.sha256,
-            tail_bytes: written.tail_bytes,
-            tail_crc: written.tail_crc,
+            n_bytes: 0,
+            sha256: [0; 32],
+            tail_bytes: 0,
+            tail_crc: 0,
             rows: ends,
             last_row,
             columns: digest_of(columns),
             written: now,
         };
-        Ok(Some(Draft { written, file }))
+        writer.finish(record).map(Some).map_err(fails(dataset, month))
     }
 
     /// Checks that a file without a record does not belong to another store.
@@ -248,12 +248,6 @@ impl Archive {
         }
         Err(ObjectError::damaged(key, "it belongs to another store"))
     }
-}
-
-/// A complete temporary file, not yet uploaded to the archive.
-pub(super) struct Draft {
-    pub(super) written: WrittenFile,
-    pub(super) file: ArchivedFile,
 }
 
 /// Returns the text that identifies a dataset in its files. The creation time distinguishes datasets of

@@ -23,7 +23,6 @@ use tempfile::{TempDir, tempdir};
 
 pub(crate) use self::races::check_meanwhile;
 use self::server::TestServer;
-use super::archiver::Draft;
 use super::month::Month;
 use super::objects::{ObjectError, Objects};
 use super::{ArchiveOptions, ArchivedStore};
@@ -318,13 +317,12 @@ fn kill_between_write_and_commit_of_an_archive_file_loses_no_rows() {
     let february = Month::of(at(800));
     let key = format!("dataset={id}/month=1970-02/part-0.parquet");
     let replaced = archive.objects.find(&key).unwrap();
-    let draft = archive.write_draft(&sight, february, key, LATE).unwrap().unwrap();
+    let (written, new) = archive.write_draft(&sight, february, key, LATE).unwrap().unwrap();
     assert!(archive.extend_lease().unwrap());
-    let announced = archive.store.announce_file(id, draft.file.clone(), archive.holder);
+    let announced = archive.store.announce_file(id, new.clone(), archive.holder);
     assert!(block_on(announced).unwrap());
     assert_eq!(scanned(&store, id, Span::ALL), want, "announced, and not written");
-    let Draft { written, file: new, .. } = draft;
-    archive.objects.replace(&new.key, replaced, written.file, new.n_bytes).unwrap();
+    archive.objects.replace(&new.key, replaced, written, new.n_bytes).unwrap();
     assert_ne!(fs::read(&file).unwrap(), old);
     assert_eq!(scanned(&store, id, Span::ALL), want, "written, and not recorded");
     end_lease(&store);

@@ -1,7 +1,7 @@
 //! Writes rows as a Parquet file with checksums.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Seek as _, Write};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
 
 use ::parquet::basic::{Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
@@ -10,13 +10,15 @@ use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::{ColumnPath, Type};
-use crc32fast::Hasher;
+use crc32fast::hash;
 use data_encoding::BASE64;
 use formats::write::parquet::{self, column_type, write_group};
 use model::block::Block;
 use model::dataset::{Column, Dtype, TIMESTAMP};
 use model::timestamp::Timestamp;
 use sha2::{Digest as _, Sha256};
+
+use crate::store::archived::ArchivedFile;
 
 /// Number of rows of a row group. A month of one-minute rows fits into one group.
 pub(super) const GROUP_ROWS: usize = 65_536;
@@ -49,59 +51,14 @@ pub(super) const CREATED_FIELD: i32 = 3;
 /// positions, which never change, unlike their names.
 pub(super) const FIRST_FIELD: i32 = 16;
 
-/// A complete Parquet file, in a temporary file.
-#[derive(Debug)]
-pub(super) struct WrittenFile {
-    pub(super) file: File,
-    pub(super) n_bytes: u64,
-    pub(super) sha256: [u8; 32],
-    pub(super) tail_bytes: u64,
-    pub(super) tail_crc: u32,
-}
-
 /// Writer of a Parquet file of the archive.
 pub(super) struct FileWriter {
-    writer: SerializedFileWriter<Summed>,
+    writer: SerializedFileWriter<File>,
     /// Positions of the columns that are written, which are all columns that are not deleted.
     places: Vec<usize>,
     /// Maximum number of rows of a row group.
     group_rows: usize,
     pending: Block,
-}
-
-/// A file that computes checksums of the bytes written to it.
-struct Summed {
-    file: BufWriter<File>,
-    n_bytes: u64,
-    sha256: Sha256,
-    block: Hasher,
-    /// CRC-32 of each block that is complete.
-    blocks: Vec<u32>,
-    tail: Option<Hasher>,
-}
-
-impl Write for Summed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let left = BLOCK_BYTES - self.n_bytes % BLOCK_BYTES;
-        let n = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let part = bytes.get(..n).unwrap_or_default();
-        self.file.write_all(part)?;
-        self.sha256.update(part);
-        self.n_bytes += n as u64;
-        if let Some(tail) = &mut self.tail {
-            tail.update(part);
-        } else {
-            self.block.update(part);
-            if self.n_bytes.is_multiple_of(BLOCK_BYTES) {
-                self.blocks.push(std::mem::take(&mut self.block).finalize());
-            }
-        }
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
 }
 
 impl FileWriter {
@@ -114,16 +71,8 @@ impl FileWriter {
     ) -> Result<Self> {
         let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
         let places: Vec<usize> = shown.map(|(place, _)| place).collect();
-        let sink = Summed {
-            file: BufWriter::new(file),
-            n_bytes: 0,
-            sha256: Sha256::new(),
-            block: Hasher::new(),
-            blocks: Vec::new(),
-            tail: None,
-        };
         let (schema, properties) = (schema(columns)?, properties(columns, dataset));
-        let writer = SerializedFileWriter::new(sink, Arc::new(schema), Arc::new(properties))?;
+        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
         let dtypes: Vec<Dtype> = columns.iter().map(|column| column.dtype).collect();
         Ok(Self { writer, places, group_rows, pending: Block::new(&dtypes) })
     }
@@ -142,31 +91,38 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Writes the rest of the rows and the footer.
-    pub(super) fn finish(mut self) -> Result<WrittenFile> {
+    /// Writes the rest of the rows and the footer. Returns the file, and `record` with its length and
+    /// checksums.
+    pub(super) fn finish(mut self, record: ArchivedFile) -> Result<(File, ArchivedFile)> {
         if !self.pending.is_empty() {
             self.write_group()?;
         }
         self.writer.flush()?;
-        let sink = self.writer.inner_mut();
-        let data_bytes = sink.n_bytes;
-        if !data_bytes.is_multiple_of(BLOCK_BYTES) {
-            sink.blocks.push(std::mem::take(&mut sink.block).finalize());
+        let data_bytes = self.writer.bytes_written() as u64;
+        let data = self.writer.inner_mut();
+        data.rewind()?;
+        // The checksums are part of the footer, so the data is read again. Then the file is at its end.
+        let mut checksums = Vec::new();
+        loop {
+            let mut block = Vec::new();
+            data.take(BLOCK_BYTES).read_to_end(&mut block)?;
+            if block.is_empty() {
+                break;
+            }
+            checksums.extend(hash(&block).to_le_bytes());
         }
-        sink.tail = Some(Hasher::new());
-        let blocks: Vec<u8> = sink.blocks.iter().flat_map(|crc| crc.to_le_bytes()).collect();
-        let checksums = KeyValue::new(CHECKSUMS.to_owned(), BASE64.encode(&blocks));
+        let checksums = KeyValue::new(CHECKSUMS.to_owned(), BASE64.encode(&checksums));
         self.writer.append_key_value_metadata(checksums);
-        let sink = self.writer.into_inner()?;
-        let mut file = sink.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let mut file = self.writer.into_inner()?;
+        let (mut tail, mut sha256) = (Vec::new(), Sha256::new());
+        file.seek(SeekFrom::Start(data_bytes))?;
+        file.read_to_end(&mut tail)?;
         file.rewind()?;
-        Ok(WrittenFile {
-            file,
-            n_bytes: sink.n_bytes,
-            sha256: sink.sha256.finalize().into(),
-            tail_bytes: sink.n_bytes - data_bytes,
-            tail_crc: sink.tail.unwrap_or_default().finalize(),
-        })
+        let n_bytes = io::copy(&mut file, &mut sha256)?;
+        file.rewind()?;
+        let (tail_bytes, tail_crc) = (tail.len() as u64, hash(&tail));
+        let sha256 = sha256.finalize().into();
+        Ok((file, ArchivedFile { n_bytes, sha256, tail_bytes, tail_crc, ..record }))
     }
 
     fn write_group(&mut self) -> Result<()> {
