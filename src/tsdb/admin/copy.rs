@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use model::block::{Block, Rows, Series};
-use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::dataset::{Column, Dataset, DatasetId};
 use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
@@ -29,15 +29,9 @@ use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::series::bucket_end;
 use crate::store::{self, Append, AppendMode, Count, PageRead, Store, StoreError};
 
-/// Maximum number of rows per commit of a copy, and per page of a comparison: eight chunks, or fewer if
-/// the rows are long.
+/// Maximum number of rows or buckets per commit of a copy, and per page of a comparison: eight chunks, or
+/// fewer if the rows are long.
 const COMMIT_ROWS: usize = 8192;
-
-/// Approximate number of bytes of rows per commit.
-const COMMIT_BYTES: usize = 8 * 1024 * 1024;
-
-/// Number of buckets per commit: three weeks of buckets of five minutes.
-const COMMIT_BUCKETS: usize = 6048;
 
 /// Resolutions that are compared. The remaining resolutions are computed from these.
 const COMPARED: [Resolution; 4] =
@@ -272,7 +266,7 @@ impl Copy<'_> {
         let n_rows = count(self.to, dataset.id).map_err(CopyError::Write)?;
         report(on_progress, CopyProgress::Began { dataset, n_rows })?;
         let first = found.newest.map_or(Timestamp::MIN, just_after);
-        self.copy_rows(Span { first, ..Span::ALL }, (n_rows, n_all), on_progress)?;
+        self.copy_rows(first, (n_rows, n_all), on_progress)?;
         for tag in &self.entry.tags {
             let change = TagChange::Attach(dataset.id, tag.name.clone());
             block_on(self.to.change_tag(change)).map_err(CopyError::Write)?;
@@ -283,62 +277,51 @@ impl Copy<'_> {
     /// Copies the buckets of pruned rows. The last commit sets the time before which rows were pruned. A
     /// copy without that time is recognized as incomplete and made again.
     fn copy_buckets(&self, kept_from: Timestamp) -> Result<(), CopyError> {
-        let id = self.entry.dataset.id;
-        let span = Span { last: just_before(kept_from), ..Span::ALL };
-        let put = |buckets: Vec<Bucket>, until: Timestamp| {
-            block_on(self.to.copy_buckets(id, buckets, until)).map_err(CopyError::Write)
+        let put = |buckets, until| {
+            let put = self.to.copy_buckets(self.entry.dataset.id, buckets, until);
+            block_on(put).map_err(CopyError::Write)
         };
-        let (mut pending, mut written) = (Vec::new(), Ok(()));
-        self.from
-            .scan(id, Resolution::FiveMinutes, span, &mut |batch| {
-                if let Rows::Buckets(buckets) = batch.rows()? {
-                    pending.extend(buckets);
-                }
-                if let (COMMIT_BUCKETS.., Some(last)) = (pending.len(), pending.last()) {
-                    let until = bucket_end(Resolution::FiveMinutes, last.timestamp);
-                    written = put(std::mem::take(&mut pending), until);
-                }
-                Ok(continue_unless_failed(&written))
-            })
-            .map_err(CopyError::Read)?;
-        written?;
-        put(pending, kept_from)
+        let (resolution, span) =
+            (Resolution::FiveMinutes, Span { last: just_before(kept_from), ..Span::ALL });
+        let mut read =
+            PageRead { resolution, ..PageRead::raw(span, Order::Ascending, COMMIT_ROWS) };
+        while let Some(Rows::Buckets(buckets)) = self.next_page(&mut read)? {
+            let last = buckets.last().map(|bucket| bucket_end(resolution, bucket.timestamp));
+            put(buckets, last.unwrap_or(kept_from))?;
+        }
+        put(Vec::new(), kept_from)
     }
 
-    /// Copies the rows of a span, all of which are later than the rows of the copy. Progress counts them
-    /// from `n_rows`, the number of rows that were already copied, to `n_all`.
+    /// Copies the rows from `first` on, all of which are later than the rows of the copy. Progress counts
+    /// them from `n_rows`, the number of rows that were already copied, to `n_all`.
     fn copy_rows(
         &self,
-        span: Span,
+        first: Timestamp,
         (mut n_rows, n_all): (u64, u64),
         on_progress: OnProgress<'_>,
     ) -> Result<(), CopyError> {
-        let Dataset { id, updated_at, .. } = self.entry.dataset;
+        let Dataset { id, updated_at: now, .. } = self.entry.dataset;
         let columns: Vec<(usize, &Column)> = self.entry.visible().collect();
-        let dtypes: Vec<Dtype> = columns.iter().map(|(_, column)| column.dtype).collect();
-        let (mut pending, mut done) = (Block::new(&dtypes), Ok(()));
-        let mut put = |rows: Block| {
+        let mut read = PageRead::raw(Span { first, ..Span::ALL }, Order::Ascending, COMMIT_ROWS);
+        while let Some(Rows::Raw(rows)) = self.next_page(&mut read)? {
             n_rows += rows.len() as u64;
-            let (mode, now) = (AppendMode::Copy, updated_at);
+            let (mode, rows) = (AppendMode::Copy, select(rows, &columns));
             let append = Append { mode, rows, now, batches: Vec::new(), beneath: None };
             let appended = self.to.append(id, append, Arc::new(|_, _| {}));
             block_on(appended).map_err(CopyError::Write)?;
-            report(on_progress, CopyProgress::Rows { n_rows, n_all })
-        };
-        self.from
-            .scan(id, Resolution::Raw, span, &mut |batch| {
-                if let Rows::Raw(rows) = batch.rows()? {
-                    let rows = select(rows, &columns);
-                    pending.extend_from(&rows, 0..rows.len());
-                }
-                if pending.len() >= COMMIT_ROWS || pending.n_bytes() >= COMMIT_BYTES {
-                    done = put(std::mem::replace(&mut pending, Block::new(&dtypes)));
-                }
-                Ok(continue_unless_failed(&done))
-            })
-            .map_err(CopyError::Read)?;
-        done?;
-        if pending.is_empty() { Ok(()) } else { put(pending) }
+            report(on_progress, CopyProgress::Rows { n_rows, n_all })?;
+        }
+        Ok(())
+    }
+
+    /// Reads a page of the source, and moves the start of `read` behind it. Returns `None` at the end.
+    fn next_page(&self, read: &mut PageRead) -> Result<Option<Rows>, CopyError> {
+        let page = self.from.page(self.entry.dataset.id, read).map_err(CopyError::Read)?;
+        let last = page.rows.timestamp(page.rows.len().saturating_sub(1));
+        Ok(last.map(|last| {
+            read.span.first = just_after(last);
+            page.rows
+        }))
     }
 
     /// Compares the copy with its source, up to the latest row of the copy. Returns the equal copy, or
@@ -451,11 +434,6 @@ fn select(rows: Block, columns: &[(usize, &Column)]) -> Block {
     };
     let columns = columns.iter().map(series).collect();
     Block { columns, ..rows }
-}
-
-/// Continues a scan until the result of its visitor is an error.
-const fn continue_unless_failed(done: &Result<(), CopyError>) -> ControlFlow<()> {
-    if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
 fn report(on_progress: OnProgress<'_>, progress: CopyProgress<'_>) -> Result<(), CopyError> {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use model::dataset::Dtype;
 use model::key::KeyId;
 use model::row::Value;
 use tempfile::{TempDir, tempdir};
