@@ -32,7 +32,6 @@ mod file;
 pub mod month;
 mod months;
 pub mod objects;
-mod scan;
 mod store;
 #[cfg(test)]
 pub(crate) mod tests;

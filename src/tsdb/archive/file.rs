@@ -16,9 +16,8 @@ use model::timestamp::Timestamp;
 use parquet::column::reader::{ColumnReaderImpl, get_column_reader, get_typed_column_reader};
 use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::FOOTER_SIZE;
 use parquet::file::metadata::{
-    ColumnChunkMetaData, FooterTail, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
@@ -31,7 +30,7 @@ use super::write::{
 use crate::span::Span;
 use crate::store::archived::{ArchivedFile, ArchivedMonth};
 
-/// Maximum size of the footer of a file that has no record. A larger footer is not read.
+/// Number of bytes at the end of a file without a record in which its footer is looked for.
 const FOOTER_BYTES_MAX: u64 = 64 << 20;
 
 /// Footer of a file.
@@ -148,15 +147,10 @@ fn times_of(group: &RowGroupMetaData, leaf: usize) -> Option<Span> {
 /// Returns the identity of the dataset in a file that has no record. Returns `None` if the file does not
 /// belong to an archive.
 pub(super) fn read_owner(objects: &Objects, key: &str, n_bytes: u64) -> Result<Option<String>> {
-    let end = objects.read_range(key, n_bytes.saturating_sub(FOOTER_SIZE as u64)..n_bytes)?;
-    let Ok(end) = FooterTail::try_from(end.as_ref()) else { return Ok(None) };
-    let data_bytes = n_bytes.saturating_sub((end.metadata_length() + FOOTER_SIZE) as u64);
-    if n_bytes - data_bytes > FOOTER_BYTES_MAX {
-        return Ok(None);
-    }
-    let footer = objects.read_range(key, data_bytes..n_bytes - FOOTER_SIZE as u64)?;
-    let Ok(metadata) = ParquetMetaDataReader::decode_metadata(&footer) else { return Ok(None) };
-    Ok(find_value(&metadata, DATASET).map(str::to_owned))
+    let tail = objects.read_range(key, n_bytes.saturating_sub(FOOTER_BYTES_MAX)..n_bytes)?;
+    let mut reader = ParquetMetaDataReader::new();
+    let parsed = reader.try_parse_sized(&tail, n_bytes).and_then(|()| reader.finish());
+    Ok(parsed.ok().and_then(|metadata| find_value(&metadata, DATASET).map(str::to_owned)))
 }
 
 fn find_value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {

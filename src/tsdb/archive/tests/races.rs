@@ -1,7 +1,7 @@
 //! Tests of reads and writes while months are archived.
 
 use super::*;
-use crate::archive::scan::BATCH_ROWS;
+use crate::archive::months::BATCH_ROWS;
 
 #[test]
 fn reads_while_months_are_archived_are_complete() {
