@@ -15,9 +15,7 @@ use super::session::{Row, Session, from_json, to_json};
 use super::tags::{attach, check_public_name, sought};
 use super::time::Time;
 use super::{PAGE_TEXT_BYTES_MAX, Result, Sight, StoreError};
-use crate::catalog::{
-    COLUMNS_MAX, ColumnChange, DatasetChange, DatasetRef, Listed, NewDataset, Refusal,
-};
+use crate::catalog::{COLUMNS_MAX, DatasetChange, DatasetRef, Listed, NewDataset, Refusal};
 use crate::rollup::check_refold;
 
 /// Maximum number of datasets that an error about an ambiguous name lists.
@@ -160,43 +158,40 @@ pub(super) async fn change<S: CatalogSession>(
     now: Timestamp,
 ) -> Result<Sight> {
     let Sight { dataset: old, columns, .. } = find(s, id).await?;
+    let (mut new, mut all) = (old.clone(), columns.clone());
     let mut updated = Some(Time(now));
     match change {
-        DatasetChange::Description(change) => {
-            let mut new = old.clone();
-            change.apply(&mut new);
-            check_refold((&columns, &old.metadata), (&columns, &new.metadata), is_empty)?;
-            describe(s, &old, &new).await?;
+        DatasetChange::Description(change) => change.apply(&mut new),
+        DatasetChange::Column(change) => {
+            all = change.apply(id, &columns, now)?;
+            updated.take_if(|_| all.len() > columns.len());
         }
-        DatasetChange::NewColumns(new) => {
+        DatasetChange::NewColumns(added) => {
             updated = None;
-            let mut all = columns.clone();
-            let names: BTreeSet<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-            for (name, dtype) in new.iter().filter(|(name, _)| !names.contains(name.as_str())) {
+            let mut names: BTreeSet<&str> =
+                columns.iter().map(|column| column.name.as_str()).collect();
+            for (name, dtype) in added.iter().filter(|(name, _)| names.insert(name)) {
                 let (name, dtype) = (name.clone(), *dtype);
                 all.push(Column { id: 0, dataset_id: id, name, dtype, created_at: now });
             }
             if all.len() > COLUMNS_MAX {
                 return Err(Refusal::ColumnsFull.into());
             }
-            check_refold((&columns, &old.metadata), (&all, &old.metadata), is_empty)?;
-            add_columns(s, id, &columns, &new, now).await?;
         }
-        DatasetChange::Column(change) => {
-            let new = change.apply(id, &columns, now)?;
-            check_refold((&columns, &old.metadata), (&new, &old.metadata), is_empty)?;
-            if let ColumnChange::Add(name, dtype) = change {
-                updated = None;
-                add_columns(s, id, &columns, &[(name, dtype)], now).await?;
-            }
-            for (old, new) in columns.iter().zip(new).filter(|(old, new)| old.name != new.name) {
-                if new.is_deleted() {
-                    s.run(S::DELETE_COLUMN, &[&old.id]).await?;
-                } else {
-                    let sql = "UPDATE datasets.columns SET name = ?2 WHERE id = ?1";
-                    s.run(sql, &[&old.id, &new.name]).await?;
-                }
-            }
+    }
+    check_refold((&columns, &old.metadata), (&all, &new.metadata), is_empty)?;
+    if old != new {
+        describe(s, &old, &new).await?;
+    }
+    let added = all.iter().skip(columns.len());
+    let added: Vec<_> = added.map(|column| (column.name.clone(), column.dtype)).collect();
+    add_columns(s, id, &columns, &added, now).await?;
+    for (old, new) in columns.iter().zip(&all).filter(|(old, new)| old.name != new.name) {
+        if new.is_deleted() {
+            s.run(S::DELETE_COLUMN, &[&old.id]).await?;
+        } else {
+            let sql = "UPDATE datasets.columns SET name = ?2 WHERE id = ?1";
+            s.run(sql, &[&old.id, &new.name]).await?;
         }
     }
     // Updates the record even if nothing changes: its new version tells writers of PostgreSQL that the
