@@ -82,14 +82,12 @@ const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
 /// The shared store.
 #[derive(Debug)]
 pub struct PostgresStore {
-    connections: Connections,
+    writes: Writes,
     era: i64,
     is_read_only: bool,
     /// True if the rows of this store are merged with archived rows. Otherwise, datasets with archived
     /// rows are not read, since another service may have archived them after this store was opened.
     has_archive: AtomicBool,
-    writes: Writes,
-    hints: Arc<Hints>,
     group: Group,
     /// `None` only while the store is dropped.
     runtime: Option<Runtime>,
@@ -102,7 +100,7 @@ impl PostgresStore {
     /// [`StoreError`] if the database cannot be reached, or its tables have another format.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
         let store = Self::connect(url, false)?;
-        let (connections, hints) = (store.connections.clone(), Arc::clone(&store.hints));
+        let Writes { connections, hints, .. } = store.writes.clone();
         let receive = (Arc::clone(&hints), url.clone());
         let is_pooled = connections.is_pooled();
         store.within(|| {
@@ -139,25 +137,18 @@ impl PostgresStore {
         };
         let hints = Arc::new(Hints::new());
         let queues = Arc::new([(); 1024].map(|()| Queue::default()));
-        let (writer, writer_hints) = (connections.clone(), Arc::clone(&hints));
         let mut store = Self {
-            connections,
+            writes: Writes { connections, queues, hints },
             era: 0,
             is_read_only,
             has_archive: AtomicBool::new(false),
-            writes: Writes { connections: writer, queues, hints: writer_hints },
-            hints,
             group: Group::default(),
             runtime: Some(runtime),
         };
         store.era = if is_read_only {
-            store.wait(
-                store
-                    .connections
-                    .read(Snapshot::Statement, |c| async { SCHEMA.check(c).await }.boxed()),
-            )?
+            store.read(|c| async { Ok(SCHEMA.check(c).await?) }.boxed())?
         } else {
-            store.wait(store.connections.open_tables(SCHEMA))?
+            store.wait(store.writes.connections.open_tables(SCHEMA))?
         };
         Ok(store)
     }
@@ -192,7 +183,7 @@ impl PostgresStore {
         &self,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
     ) -> Result<T> {
-        self.wait(self.connections.read(Snapshot::Statement, work))
+        self.wait(self.writes.connections.read(Snapshot::Statement, work))
     }
 
     /// Runs `work`, the statements of which see one snapshot. Blocks.
@@ -200,7 +191,7 @@ impl PostgresStore {
         &self,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
     ) -> Result<T> {
-        self.wait(self.connections.read(Snapshot::Transaction, work))
+        self.wait(self.writes.connections.read(Snapshot::Transaction, work))
     }
 
     /// Runs `work` in a transaction, after the earlier writes of its dataset.
@@ -223,11 +214,11 @@ impl PostgresStore {
             return ready(Err(StoreError::ReadOnly)).boxed();
         }
         let writes = self.writes.clone();
-        self.run_to_end(async move { writes.write(dataset, work, on_commit).await })
+        self.run(async move { writes.write(dataset, work, on_commit).await })
     }
 
     /// Runs `work` in a task on the runtime of the store, even if the caller is cancelled.
-    fn run_to_end<T: Send + 'static>(
+    fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> BoxFuture<'_, Result<T>> {
@@ -235,17 +226,6 @@ impl PostgresStore {
         // `send` fails only if the caller was cancelled.
         let write = async move { drop(reply.send(work.await)) };
         self.within(|| self.group.spawn_to_end("write", write));
-        async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
-    }
-
-    /// Runs `work` in a task on the runtime of the store.
-    fn run<T: Send + 'static>(
-        &self,
-        name: &'static str,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> BoxFuture<'_, Result<T>> {
-        let (reply, result) = oneshot::channel();
-        self.within(|| self.group.spawn(name, async move { drop(reply.send(work.await)) }));
         async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
 }
@@ -297,7 +277,8 @@ impl Catalog for PostgresStore {
         }
         let key = key.clone();
         self.wait(
-            self.connections
+            self.writes
+                .connections
                 .write(move |c| async move { batch::find(c, writer, &key).await }.boxed()),
         )
     }
@@ -321,8 +302,8 @@ impl Catalog for PostgresStore {
     }
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {
-        let connections = self.connections.clone();
-        self.run("settle", async move { maintenance::settle(&connections).await })
+        let connections = self.writes.connections.clone();
+        self.run(async move { maintenance::settle(&connections).await })
     }
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
@@ -388,9 +369,9 @@ impl Catalog for PostgresStore {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
-        let connections = self.connections.clone();
+        let connections = self.writes.connections.clone();
         let (is_read_only, lacks_archive) = (self.is_read_only, self.lacks_archive());
-        self.run("check", async move {
+        self.run(async move {
             if is_read_only {
                 let era = connections
                     .read(Snapshot::Statement, |c| async { SCHEMA.check(c).await }.boxed());
@@ -411,7 +392,7 @@ impl Catalog for PostgresStore {
     }
 
     fn database(&self) -> Option<Figures> {
-        Some(self.connections.figures())
+        Some(self.writes.connections.figures())
     }
 
     #[cfg(any(test, feature = "faults"))]
@@ -458,7 +439,7 @@ impl Store for PostgresStore {
             return ready(Err(StoreError::ReadOnly)).boxed();
         }
         let writes = self.writes.clone();
-        let delete = self.run_to_end(async move {
+        let delete = self.run(async move {
             let mut n_rows = 0_u64;
             loop {
                 let part = deletion.clone();
@@ -482,7 +463,9 @@ impl Store for PostgresStore {
         let snapshot = if is_long { Snapshot::Transaction } else { Snapshot::Statement };
         let is_all = self.lacks_archive();
         self.wait(
-            self.connections.read(snapshot, move |c| reads::page(c, dataset, read, is_all).boxed()),
+            self.writes
+                .connections
+                .read(snapshot, move |c| reads::page(c, dataset, read, is_all).boxed()),
         )
     }
 
@@ -543,7 +526,7 @@ impl PostgresStore {
     /// Waits for a hint that another service has committed something, possibly before the call. Hints
     /// can get lost. Supports one caller at a time. Cancel-safe.
     pub async fn hinted(&self) {
-        self.hints.received().await;
+        self.writes.hints.received().await;
     }
 }
 

@@ -7,6 +7,7 @@ use model::row::Bucket;
 use model::timestamp::Timestamp;
 use sqlx::PgConnection;
 
+use super::binary::{NUMBER_COLUMNS, ROW_COLUMNS};
 use super::buckets::{self, Levels};
 use super::head::{Change, Head};
 use super::time::{EARLIEST, Time, bounds};
@@ -45,7 +46,8 @@ pub(super) async fn append(
     let empty = Block::new(&head.dtypes);
     let beneath = beneath.as_ref().map_or(&empty, |beneath| &beneath.rows);
     if mode == AppendMode::Merge && !place.is_after {
-        let stored = reads::rows_at(c, &head, &rows.times).await?;
+        let spans: Vec<Span> = rows.times.iter().map(|at| Span { first: *at, last: *at }).collect();
+        let stored = reads::rows_within(c, &head, ROW_COLUMNS, &spans).await?;
         rows.fill(&beneath.merge(&stored));
     }
     if mode != AppendMode::Copy {
@@ -88,7 +90,11 @@ async fn store(
     let folded = rows.part(n_folded..rows.len());
     let levels = match head.fold {
         Some(fold) if is_after => extend(c, head, fold, &folded).await?,
-        Some(fold) => rebuild(c, head, fold, &folded, beneath).await?,
+        Some(fold) => {
+            let sources = buckets::read_sources(c, head, &folded.times).await?;
+            let changed = refold(c, head, fold, &folded, beneath, &folded.times).await?;
+            Levels::refold(&folded.times, changed, &sources)
+        }
         None => Levels::default(),
     };
     if let Some(newest) = head.state.newest.filter(|_| !is_after) {
@@ -117,20 +123,6 @@ async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> 
     Ok(Levels::refold(&[], changed, &stored))
 }
 
-/// Computes the buckets that contain `rows`, before these rows are stored. They take precedence over
-/// stored rows, which take precedence over `beneath`.
-pub(super) async fn rebuild(
-    c: &mut PgConnection,
-    head: &Head,
-    fold: Fold,
-    rows: &Block,
-    beneath: &Block,
-) -> Result<Levels> {
-    let stored = buckets::read_sources(c, head, &rows.times).await?;
-    let changed = refold(c, head, fold, rows, beneath, &rows.times).await?;
-    Ok(Levels::refold(&rows.times, changed, &stored))
-}
-
 /// Computes the buckets of five minutes that contain `times` from `beneath`, the stored rows and `rows`,
 /// in ascending precedence.
 async fn refold(
@@ -145,7 +137,7 @@ async fn refold(
     let newest = head.state.newest;
     let known = starts.iter().filter(|start| newest.is_some_and(|newest| **start <= newest));
     let spans: Vec<Span> = known.map(|start| series::span(FINEST, *start)).collect();
-    let mut stored = reads::numbers_within(c, head, &spans).await?;
+    let mut stored = reads::rows_within(c, head, NUMBER_COLUMNS, &spans).await?;
     if !beneath.is_empty() {
         stored = beneath.merge(&stored);
     }

@@ -15,6 +15,7 @@ use sqlx::postgres::{
 use sqlx::{Encode, PgConnection, Postgres, Row as _, Type, ValueRef as _};
 
 use super::Result;
+use super::head::dtype;
 use super::time::Time;
 
 /// Length that stands for a null.
@@ -235,16 +236,9 @@ impl RowReader {
         Self { empty, places }
     }
 
-    /// Returns the decoder for columns with the given types, each given by its initial.
-    pub(super) fn of_letters(letters: &str) -> Result<Self> {
-        let dtype = |letter| match letter {
-            'f' => Ok(Dtype::Float),
-            'i' => Ok(Dtype::Integer),
-            's' => Ok(Dtype::String),
-            'b' => Ok(Dtype::Boolean),
-            _ => Err(malformed("a type of a column")),
-        };
-        Ok(Self::new(&letters.chars().map(dtype).collect::<Result<Vec<_>, _>>()?))
+    /// Returns the decoder for columns with the types of these names.
+    pub(super) fn named(dtypes: Vec<String>) -> Result<Self> {
+        Ok(Self::new(&dtypes.iter().map(|name| dtype(name)).collect::<Result<Vec<_>>>()?))
     }
 
     /// Reads a row from a record and appends it to `block`. The columns of the record from `first` on

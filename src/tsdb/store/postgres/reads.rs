@@ -10,12 +10,12 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
-use super::binary::{NUMBER_COLUMNS, ROW_COLUMNS, RowReader, read_bucket};
+use super::binary::{ROW_COLUMNS, RowReader, read_bucket};
 use super::buckets::code;
 use super::head::Head;
 use super::time::{Time, bounds, lists};
 use super::{Result, StoreError};
-use crate::span::{Order, Span, just_after, just_before};
+use crate::span::{Order, Span};
 use crate::store::series::{self, direction};
 use crate::store::session::{self, Session as _};
 use crate::store::{Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Since};
@@ -34,9 +34,9 @@ const ROW_BYTES: i64 = 92;
 /// Number of commits that a query reads to locate their rows.
 const COMMITS_STEP: i64 = 4096;
 
-/// SQL for the initials of the column types of dataset `$1`, in the order of the columns.
-const LETTERS: &str = "(SELECT coalesce(string_agg(left(dtype, 1), '' ORDER BY position), '')
-     FROM datasets.columns WHERE dataset = $1)";
+/// SQL for the column types of dataset `$1`, in the order of the columns.
+const DTYPES: &str =
+    "ARRAY(SELECT dtype FROM datasets.columns WHERE dataset = $1 ORDER BY position)";
 
 /// SQL that is true if dataset `d` has archived rows.
 const HAS_ARCHIVED: &str = "(d.archived_until IS NOT NULL AND EXISTS
@@ -53,9 +53,9 @@ const ROW_IDX: usize = 4;
 /// `LIMIT`. A join of both parts would need another sort, and takes a fifth longer.
 fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     let bucket = "r.ts, r.open, r.high, r.low, r.close, r.volume, r.count";
-    let (table, columns, letters, has_archived) = match resolution {
-        Resolution::Raw => ("rows", ROW_COLUMNS, LETTERS, HAS_ARCHIVED),
-        _ => ("buckets", bucket, "''", "false"),
+    let (table, columns, dtypes, has_archived) = match resolution {
+        Resolution::Raw => ("rows", ROW_COLUMNS, DTYPES, HAS_ARCHIVED),
+        _ => ("buckets", bucket, "NULL::text[]", "false"),
     };
     let series = match resolution {
         // Rows have no resolution. Both statements have the same parameters.
@@ -69,7 +69,7 @@ fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     let nulls = ", NULL".repeat(columns.split(',').count());
     let direction = direction(order);
     format!(
-        "SELECT d.revision, {letters}, {count}, {has_archived}{nulls}
+        "SELECT d.revision, {dtypes}, {count}, {has_archived}{nulls}
          FROM datasets.datasets d WHERE d.id = $1
          UNION ALL
          (SELECT NULL, NULL, NULL, NULL, {columns} {matches}
@@ -99,10 +99,7 @@ pub(super) async fn page(
             break;
         }
         rest.limit = read.limit - rows.len();
-        match read.order {
-            Order::Ascending => rest.span.first = just_after(last),
-            Order::Descending => rest.span.last = just_before(last),
-        }
+        rest.span = rest.span.split(read.order, last).1;
         let Rows::Raw(more) = statement_page(c, dataset, &rest, is_all).await?.rows else { break };
         if more.is_empty() {
             break;
@@ -139,7 +136,7 @@ async fn statement_page(
         return Err(StoreError::NoArchive);
     }
     let rows = if resolution == Resolution::Raw {
-        let reader = RowReader::of_letters(head.try_get(1)?)?;
+        let reader = RowReader::named(head.try_get(1)?)?;
         let mut block = reader.empty.clone();
         while let Some(record) = records.try_next().await? {
             reader.read_into(&record, ROW_IDX, &mut block)?;
@@ -169,33 +166,19 @@ async fn collect(
     Ok(block)
 }
 
-/// Returns the stored rows at the timestamps `times`, which are sorted.
-pub(super) async fn rows_at(
+/// Returns `columns` of the stored rows within disjoint, sorted spans.
+pub(super) async fn rows_within(
     c: &mut PgConnection,
     head: &Head,
-    times: &[Timestamp],
-) -> Result<Block> {
-    let sql = format!(
-        "SELECT {ROW_COLUMNS} FROM datasets.rows r WHERE dataset = $1 AND ts = ANY($2) ORDER BY ts"
-    );
-    let times: Vec<Time> = times.iter().copied().map(Time).collect();
-    let query = sqlx::query(AssertSqlSafe(sql)).bind(head.dataset.get()).bind(times);
-    collect(c, &RowReader::new(&head.dtypes), query).await
-}
-
-/// Returns the stored rows within disjoint, sorted spans, without texts.
-pub(super) async fn numbers_within(
-    c: &mut PgConnection,
-    head: &Head,
+    columns: &str,
     spans: &[Span],
 ) -> Result<Block> {
     let reader = RowReader::new(&head.dtypes);
     if spans.is_empty() {
         return Ok(reader.empty);
     }
-    let sql = spans_sql(NUMBER_COLUMNS, "ts");
     let (firsts, lasts) = lists(spans);
-    let query = sqlx::query(AssertSqlSafe(sql))
+    let query = sqlx::query(AssertSqlSafe(spans_sql(columns, "ts")))
         .bind(head.dataset.get())
         .bind(firsts)
         .bind(lasts)
@@ -246,16 +229,16 @@ pub(super) async fn since(
     is_all: bool,
 ) -> Result<Option<Since>> {
     let sql = format!(
-        "SELECT d.revision, {LETTERS}, d.last_row, {HAS_ARCHIVED} FROM datasets.datasets d
+        "SELECT d.revision, {DTYPES}, d.last_row, {HAS_ARCHIVED} FROM datasets.datasets d
          WHERE id = $1"
     );
-    let state: Option<(i64, String, i64, bool)> =
+    let state: Option<(i64, Vec<String>, i64, bool)> =
         sqlx::query_as(AssertSqlSafe(sql)).bind(dataset.get()).fetch_optional(&mut *c).await?;
-    let (revision, letters, end, has_archived) = state.ok_or(StoreError::NoDataset { dataset })?;
+    let (revision, dtypes, end, has_archived) = state.ok_or(StoreError::NoDataset { dataset })?;
     if is_all && has_archived {
         return Err(StoreError::NoArchive);
     }
-    let reader = RowReader::of_letters(&letters)?;
+    let reader = RowReader::named(dtypes)?;
     if !(0..=end).contains(&after) {
         return Ok(None);
     }
@@ -263,10 +246,8 @@ pub(super) async fn since(
     let mut reached = after;
     let limit_rows = i64::try_from(limit).unwrap_or(i64::MAX);
     while reached < end && rows.len() <= limit {
-        let Some(Places { spans, last_row }) = places(c, dataset, reached, limit_rows).await?
-        else {
-            return Ok(None);
-        };
+        let places = places(c, dataset, reached, limit_rows).await?;
+        let Some((spans, last_row)) = places else { return Ok(None) };
         let (firsts, lasts) = lists(&spans);
         let n_left = limit - rows.len();
         let query = sqlx::query(AssertSqlSafe(spans_sql(ROW_COLUMNS, "id")))
@@ -286,26 +267,19 @@ pub(super) async fn since(
     Ok(Some(Since { rows, is_all, revision: unsigned(revision)? }))
 }
 
-/// Location of the rows of some commits.
-struct Places {
-    /// Disjoint spans that contain all timestamps of the rows, in any order.
-    spans: Vec<Span>,
-    /// Highest row number of the commits.
-    last_row: i64,
-}
-
 /// Record of a commit: last row number, number of rows, first and last timestamp, timestamps of late
 /// rows.
 type Commit = (i64, i64, Option<Time>, Option<Time>, Option<Vec<Time>>);
 
-/// Locates about `limit_rows` rows with row numbers above `after`. Returns `None` if the commit that
+/// Locates about `limit_rows` rows with row numbers above `after`. Returns disjoint spans that contain
+/// all of their timestamps, in any order, and the highest row number. Returns `None` if the commit that
 /// follows `after` is not recorded.
 async fn places(
     c: &mut PgConnection,
     dataset: DatasetId,
     after: i64,
     limit_rows: i64,
-) -> Result<Option<Places>> {
+) -> Result<Option<(Vec<Span>, i64)>> {
     let commits: Vec<Commit> = sqlx::query_as(
         "SELECT last_row, n_rows, first_ts, last_ts, late FROM (
              SELECT *, sum(n_rows) OVER (ORDER BY last_row) - n_rows AS n_before FROM (
@@ -342,7 +316,7 @@ async fn places(
         |at: &Timestamp| spans.first().is_none_or(|span| *at < span.first || span.last < *at);
     times.retain(is_apart);
     spans.extend(times.into_iter().map(|at| Span { first: at, last: at }));
-    Ok(is_next.then_some(Places { spans, last_row }))
+    Ok(is_next.then_some((spans, last_row)))
 }
 
 /// Returns the timestamp at which to prune so that the remaining rows, with their buckets and index
