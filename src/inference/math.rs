@@ -1,7 +1,5 @@
-//! Formulas of the network in both generations of the chain, as plain functions. [`cases`] computes
-//! single epochs from files.
+//! Formulas of the network in both generations of the chain, as plain functions.
 
-pub mod cases;
 pub mod exact;
 pub mod loss;
 pub mod outlier;
@@ -10,3 +8,6 @@ pub mod regret;
 pub mod sortition;
 pub mod statistics;
 pub mod synthesis;
+
+#[cfg(test)]
+mod tests;

@@ -215,22 +215,4 @@ impl PairValues {
         }
         Self { rows, columns, width: 1, numbers }
     }
-
-    /// Returns the numbers by row and column, without missing pairs. The width must be 1.
-    #[cfg(test)]
-    pub fn by_row(&self) -> BTreeMap<Address, BTreeMap<Address, f64>> {
-        let number = |(name, list): (&Address, &[f64])| Some((name.clone(), *list.first()?));
-        let row = |(idx, name): (usize, &Address)| {
-            (name.clone(), self.row(idx).filter_map(number).collect())
-        };
-        self.rows.iter().enumerate().map(row).collect()
-    }
-
-    /// Returns the lists by row and column, without missing pairs.
-    pub fn lists(&self) -> BTreeMap<Address, BTreeMap<Address, Vec<f64>>> {
-        let list = |(name, list): (&Address, &[f64])| (name.clone(), list.to_vec());
-        let row =
-            |(idx, name): (usize, &Address)| (name.clone(), self.row(idx).map(list).collect());
-        self.rows.iter().enumerate().map(row).collect()
-    }
 }

@@ -80,40 +80,17 @@ pub struct Synthesis {
     pub scale: Option<f64>,
 }
 
-/// Reason why an epoch cannot be combined.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SynthesisError {
-    /// The epoch has no inferences.
-    #[error("no inferences found")]
-    NoInferences,
-    /// An inferer has not as many values as the first inferer.
-    #[error("{worker} has {n_values} values, expected {n_labels}")]
-    Uneven {
-        /// Address of the inferer.
-        worker: Address,
-        /// Number of the inferer's values.
-        n_values: usize,
-        /// Expected number of values.
-        n_labels: usize,
-    },
-}
-
 /// Computes all values of `epoch` from its inputs.
 ///
 /// With a single inferer, its value is the result, and no values with an actor left out are computed.
 /// With a common scale, the cost is proportional to inferers × (inferers + forecasters), since the
 /// weights of all other actors are computed again for each left-out inferer.
 ///
-/// # Errors
-/// [`SynthesisError::NoInferences`] without inferences, [`SynthesisError::Uneven`] if two inferences
-/// differ in their number of values.
-pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
-    check_even(epoch)?;
-    if let (1, Some((worker, values))) =
-        (epoch.inferences.len(), epoch.inferences.first_key_value())
-    {
-        return Ok(Synthesis {
+/// Returns `None` without inferences. All inferences have the same number of values.
+pub fn synthesize(epoch: &Epoch<'_>) -> Option<Synthesis> {
+    let (worker, values) = epoch.inferences.first_key_value()?;
+    if epoch.inferences.len() == 1 {
+        return Some(Synthesis {
             combined: values.clone(),
             naive: values.clone(),
             inferer_weights: BTreeMap::from([(worker.clone(), 1.0)]),
@@ -131,10 +108,10 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     let (of_inferers, of_forecasters) =
         shares.split_at_checked(table.inferers().len()).unwrap_or_default();
     let own_scale = || params.common_scale().unwrap_or_else(|| scale(&line, &params));
-    Ok(Synthesis {
+    Some(Synthesis {
         confidence_interval: intervals(&table, &shares),
         scale: (epoch.newcomers != Newcomers::Everyone).then(own_scale),
-        combined: table.combined(line.clone()),
+        combined: table.combined(line),
         naive: table.combined(table.naive_line()),
         one_out_inferer: combine::one_out_inferer(&table, &implied),
         one_out_forecaster: combine::one_out_forecaster(&table),
@@ -169,16 +146,6 @@ fn common_scale(epoch: &Epoch<'_>) -> Option<f64> {
         known.iter().any(Option::is_some).then(|| scale(&regrets, epoch.params))
     };
     epoch.params.common_scale().or_else(own)
-}
-
-fn check_even(epoch: &Epoch<'_>) -> Result<(), SynthesisError> {
-    let n_labels = epoch.inferences.values().next().ok_or(SynthesisError::NoInferences)?.len();
-    match epoch.inferences.iter().find(|(_, values)| values.len() != n_labels) {
-        None => Ok(()),
-        Some((worker, values)) => {
-            Err(SynthesisError::Uneven { worker: worker.clone(), n_values: values.len(), n_labels })
-        }
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use crate::math::outlier::Baseline;
 use crate::math::pair_values::{FullBundle, PairValues};
 use crate::math::regret::{ByActor, Losses, Role, RoleValues};
 use crate::math::statistics::{count, mean};
-use crate::math::synthesis::SynthesisError;
 use crate::math::synthesis::interval::PERCENTILES;
 use crate::network::addresses;
 use crate::network::close::{CloseContext, close};
@@ -83,9 +82,6 @@ pub enum BacktestError {
     /// The interval between epochs is zero.
     #[error("interval between epochs is zero")]
     Standstill,
-    /// An epoch could not be combined.
-    #[error("inferences of an epoch could not be combined")]
-    Close(#[from] SynthesisError),
     /// Learning from an epoch failed.
     #[error("losses of an epoch could not be learned")]
     Learn(#[from] BundleError),
@@ -253,7 +249,7 @@ impl Backtest {
             // The nonce is a block height, which increases by the epoch length as on the chain.
             let nonce = 1 + n_done * self.topic.timing.epoch_length;
             let submissions = self.submissions(seen, &mut replayed).await;
-            let closed = self.close(nonce, &submissions, &learned, &mut baseline, &mut replayed)?;
+            let closed = self.close(nonce, &submissions, &learned, &mut baseline, &mut replayed);
             if let (Some((bundle, interval)), Some(first), Some((at, value))) =
                 (closed, seen.first(), newest)
             {
@@ -300,7 +296,6 @@ impl Backtest {
     }
 
     /// Closes an epoch. Returns `None` if there are no predictions.
-    #[expect(clippy::type_complexity, reason = "a bundle, and where its values lie")]
     fn close(
         &self,
         nonce: u64,
@@ -308,16 +303,12 @@ impl Backtest {
         learned: &Learned,
         baseline: &mut Option<Baseline>,
         replayed: &mut Replayed,
-    ) -> Result<Option<(FullBundle, Option<(f64, f64)>)>, BacktestError> {
+    ) -> Option<(FullBundle, Option<(f64, f64)>)> {
         let labels = labels(&self.topic, submissions);
         let close_context = CloseContext { labels: &labels, learned, baseline: *baseline };
-        let closing = match close(&self.topic, nonce, submissions, close_context) {
-            Ok(closing) => closing,
-            Err(SynthesisError::NoInferences) => {
-                replayed.report.n_empty += 1;
-                return Ok(None);
-            }
-            Err(error) => return Err(error.into()),
+        let Some(closing) = close(&self.topic, nonce, submissions, close_context) else {
+            replayed.report.n_empty += 1;
+            return None;
         };
         *baseline = closing.baseline;
         replayed.report.n_closed += 1;
@@ -329,7 +320,7 @@ impl Backtest {
         let interval = closing.intervals.first().filter(|_| labels.len() == 1);
         let outer = interval
             .and_then(|i| Some((*i.values.first()?, *i.values.get(PERCENTILES.len() - 1)?)));
-        Ok(Some((closing.bundle, outer)))
+        Some((closing.bundle, outer))
     }
 
     /// Learns from an epoch if its ground truth follows from `values`, the values of the topic's column.

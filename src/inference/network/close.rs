@@ -12,7 +12,7 @@ use crate::math::outlier::Baseline;
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::{ByActor, RoleValues};
 use crate::math::synthesis::interval::PERCENTILES;
-use crate::math::synthesis::{Epoch, Synthesis, SynthesisError, Values, synthesize};
+use crate::math::synthesis::{Epoch, Synthesis, Values, synthesize};
 use crate::network::forecast::{Forecast, built_in};
 use crate::network::learned::Learned;
 use crate::network::selection::Withdrawn;
@@ -73,15 +73,13 @@ pub struct CloseContext<'a> {
 }
 
 /// Combines `submissions` and the forecasts of built-in forecasters into the bundle of `nonce`.
-///
-/// # Errors
-/// [`SynthesisError`] if no submission has an inference.
+/// Returns `None` if no submission has an inference.
 pub fn close(
     topic: &Topic,
     nonce: BlockHeight,
     submissions: &[Submission],
     close_context: CloseContext<'_>,
-) -> Result<Closing, SynthesisError> {
+) -> Option<Closing> {
     let CloseContext { labels, learned, baseline } = close_context;
     let default = topic.labeling.default;
     let inferring = submissions.iter().filter(|submission| !submission.inference.is_empty());
@@ -129,16 +127,16 @@ pub fn close(
         let own = values.iter().filter(|value| kept.contains_key(&value.worker)).cloned();
         let synthesis = combine(kept)?;
         let intervals = intervals(labels, &synthesis);
-        Ok::<_, SynthesisError>((made.bundle(own.collect(), &synthesis), intervals))
+        Some((made.bundle(own.collect(), &synthesis), intervals))
     };
     let kept = reference.and_then(|known| known.without_outliers(&inferences));
-    let resistant = kept.as_ref().map(resynthesize).transpose()?;
+    let resistant = kept.as_ref().and_then(resynthesize);
     let signable = reference.and_then(|known| known.signable(&inferences));
     let signed = match &signable {
         signable if *signable == kept => resistant.clone(),
-        signable => signable.as_ref().map(resynthesize).transpose()?,
+        signable => signable.as_ref().and_then(resynthesize),
     };
-    Ok(Closing {
+    Some(Closing {
         withdrawn: Withdrawn::default(),
         moved_scores: None,
         intervals: intervals(labels, &synthesis),

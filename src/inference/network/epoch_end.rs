@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use model::topic::{BlockHeight, TopicId};
 use task::causes::chain;
-use tracing::{debug, error, info};
+use tracing::{debug, info};
 use wire::inference::LabeledValue;
 use wire::inference::network::RelearnedBody;
 
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::{Losses, Role, RoleValues};
-use crate::math::synthesis::SynthesisError;
 use crate::network::close::{CloseContext, Closing, close};
 use crate::network::learned::{BundleError, Learned};
 use crate::network::problems::Failing;
@@ -160,29 +159,14 @@ pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -
     let new = Learned::default();
     let applicable = if learned.has_unit(&topic.judging.loss) { &*learned } else { &new };
     let close_context = CloseContext { labels: &labels, learned: applicable, baseline };
-    match close(topic, nonce, &active, close_context) {
-        Ok(closing) => {
-            let n_inferers = closing.bundle.inferer_values.len();
-            info!(
-                topic.id = %id,
-                nonce,
-                n_inferers,
-                n_resting,
-                "closed nonce {nonce} of topic {id}"
-            );
-            let moved_scores = (!Arc::ptr_eq(&learned, &known)).then_some(learned);
-            Some(Closing { withdrawn, moved_scores, ..closing })
-        }
-        Err(SynthesisError::NoInferences) => {
-            debug!(topic.id = %id, nonce, "closed nonce {nonce} of topic {id} without inferences");
-            None
-        }
-        Err(error) => {
-            let cause = chain(&error);
-            error!(topic.id = %id, nonce, cause, "closed nonce {nonce} of topic {id} without a bundle");
-            None
-        }
-    }
+    let Some(closing) = close(topic, nonce, &active, close_context) else {
+        debug!(topic.id = %id, nonce, "closed nonce {nonce} of topic {id} without inferences");
+        return None;
+    };
+    let n_inferers = closing.bundle.inferer_values.len();
+    info!(topic.id = %id, nonce, n_inferers, n_resting, "closed nonce {nonce} of topic {id}");
+    let moved_scores = (!Arc::ptr_eq(&learned, &known)).then_some(learned);
+    Some(Closing { withdrawn, moved_scores, ..closing })
 }
 
 /// Learns from `bundle` if its `outcome` is known. Logs the outcome, and records a problem of the topic if

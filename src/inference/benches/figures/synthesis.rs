@@ -118,7 +118,8 @@ fn median(size: Size) -> Outcome<Duration> {
             previous_loss: Some(-2.0),
             regrets: &owned.regrets,
             newcomers: Newcomers::WithRegret(-0.5),
-        })?;
+        })
+        .ok_or("no inferences")?;
         took.push(began.elapsed());
         if black_box(&synthesis).one_out_inferer.len() != size.n_inferers {
             return Err("bundle is incomplete".into());
@@ -219,7 +220,7 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
         };
         let submissions = closable.arrivals.iter().map(|arrival| arrival.submission.clone());
         let submissions: Vec<_> = submissions.collect();
-        inference::network::close::close(&settings, 1, &submissions, close_context).ok()
+        inference::network::close::close(&settings, 1, &submissions, close_context)
     })?;
     let n_regrets = [&regrets.one_out_inferer, &regrets.one_out_forecaster]
         .into_iter()

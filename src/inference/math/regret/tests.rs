@@ -131,6 +131,17 @@ impl PairwiseRegrets {
     }
 }
 
+impl PairValues {
+    /// Returns the numbers by row and column, without missing pairs. The width must be 1.
+    pub fn by_row(&self) -> BTreeMap<Address, ByActor<f64>> {
+        let number = |(name, list): (&Address, &[f64])| Some((name.clone(), *list.first()?));
+        let row = |(idx, name): (usize, &Address)| {
+            (name.clone(), self.row(idx).filter_map(number).collect())
+        };
+        self.rows().iter().enumerate().map(row).collect()
+    }
+}
+
 #[test]
 fn score_of_an_inferer_is_the_increase_of_the_combined_loss_without_the_inferer() {
     let name: Address = "allo1a".parse().unwrap();
