@@ -12,21 +12,10 @@ use crate::math::statistics::{count, mean};
 use crate::network::topic::truth::Truth;
 use crate::store::EpochActor;
 
-/// Values of an actor in an epoch by label, with the combined values and the ground truth of the same
-/// labels.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct EpochValues {
-    own: BTreeMap<String, f64>,
-    combined: BTreeMap<String, f64>,
-    truth: BTreeMap<String, f64>,
-    /// Latest value of the topic's column when the epoch opened, if known.
-    input: Option<f64>,
-}
-
-/// Values of each actor by epoch, and the latest name of each worker.
+/// Values of each actor by epoch and label, and the latest name of each worker.
 #[derive(Debug, Default)]
 pub(in crate::network) struct PastValues {
-    by_actor: BTreeMap<(Role, String), BTreeMap<BlockHeight, EpochValues>>,
+    by_actor: BTreeMap<(Role, String), Vec<EpochActor>>,
     names: BTreeMap<String, String>,
 }
 
@@ -48,19 +37,13 @@ impl PastValues {
     pub(super) fn new(rows: Vec<EpochActor>) -> Self {
         let mut values = Self::default();
         for row in rows {
-            if let Some(name) = row.name {
-                values.names.insert(row.worker.clone(), name);
+            if let Some(name) = &row.name {
+                values.names.insert(row.worker.clone(), name.clone());
             }
-            let epochs = values.by_actor.entry((row.role, row.worker)).or_default();
-            let epoch = epochs.entry(row.nonce).or_default();
-            if let Some(combined) = row.combined_value {
-                epoch.combined.insert(row.label.clone(), combined);
-            }
-            if let Some(truth) = row.truth {
-                epoch.truth.insert(row.label.clone(), truth);
-            }
-            epoch.input = row.input;
-            epoch.own.insert(row.label, row.value);
+            values.by_actor.entry((row.role, row.worker.clone())).or_default().push(row);
+        }
+        for rows in values.by_actor.values_mut() {
+            rows.sort_by(|a, b| (a.nonce, &a.label).cmp(&(b.nonce, &b.label)));
         }
         values
     }
@@ -78,38 +61,38 @@ impl PastValues {
         counted: &BTreeSet<BlockHeight>,
         truth: &Truth,
     ) -> ValueScores {
-        let Some(epochs) = self.by_actor.get(&(role, worker.to_owned())) else {
-            return ValueScores::default();
-        };
+        let rows = self.by_actor.get(&(role, worker.to_owned())).map_or(&[][..], Vec::as_slice);
         let (mut n_right, mut n_judged) = (0_usize, 0_usize);
         let (mut own, mut combined) = (Vec::new(), Vec::new());
         let mut n_compared = 0;
         let mut predictions = Vec::new();
-        for (_, values) in epochs.iter().filter(|(nonce, _)| counted.contains(nonce)) {
+        let epochs = rows.chunk_by(|a, b| a.nonce == b.nonce);
+        for (epoch, first) in epochs.filter_map(|epoch| Some((epoch, epoch.first()?))) {
+            if !counted.contains(&first.nonce) {
+                continue;
+            }
             // Subtracts the value at the opening from both values. Without that, all actors would
             // correlate with the network, since their values are close to this value.
             let base = match truth {
-                Truth::Value => values.input,
+                Truth::Value => first.input,
                 Truth::Direction { .. } | Truth::LogReturn | Truth::Volatility => Some(0.0),
             };
             let is_right = match truth {
-                Truth::Direction { .. } => is_label_right(values),
+                Truth::Direction { .. } => is_label_right(epoch),
                 Truth::Value | Truth::LogReturn => {
-                    base.and_then(|base| is_direction_right(values, base))
+                    base.and_then(|base| is_direction_right(first, base))
                 }
                 // The opening has no volatility from which a direction could be measured.
                 Truth::Volatility => None,
             };
             if let Truth::Direction { .. } = truth {
-                let outcome_of =
-                    |(label, truth): (&String, &f64)| Some((*values.own.get(label)?, *truth));
-                predictions.extend(values.truth.iter().filter_map(outcome_of));
+                predictions.extend(epoch.iter().filter_map(|row| Some((row.value, row.truth?))));
             }
             n_judged += usize::from(is_right.is_some());
             n_right += usize::from(is_right == Some(true));
-            let pairs = values.own.iter().filter_map(|(label, value)| {
-                Some((value - base?, values.combined.get(label)? - base?))
-            });
+            let pairs = epoch
+                .iter()
+                .filter_map(|row| Some((row.value - base?, row.combined_value? - base?)));
             let (of_actor, of_network): (Vec<f64>, Vec<f64>) = pairs.unzip();
             n_compared += usize::from(!of_actor.is_empty());
             own.extend(of_actor);
@@ -127,19 +110,17 @@ impl PastValues {
 
 /// Returns true if the actor's value and the ground truth differ from `before` in the same direction, or
 /// `None` if the ground truth is unknown or equals `before`.
-fn is_direction_right(values: &EpochValues, before: f64) -> Option<bool> {
-    let (own, truth) = (values.own.values().next()?, values.truth.values().next()?);
-    let change = truth - before;
-    (change.abs() > 0.0).then(|| (own - before) * change > 0.0)
+fn is_direction_right(row: &EpochActor, before: f64) -> Option<bool> {
+    let change = row.truth? - before;
+    (change.abs() > 0.0).then_some((row.value - before) * change > 0.0)
 }
 
 /// Returns true if the actor gave the right label a higher probability than all other labels, or `None`
 /// without values or a ground truth.
-fn is_label_right(values: &EpochValues) -> Option<bool> {
-    let likely = values.own.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-    let n_likely = values.own.values().filter(|value| value.total_cmp(likely.1).is_eq()).count();
-    let truth = values.truth.get(likely.0)?;
-    Some(n_likely == 1 && *truth > 0.0)
+fn is_label_right(epoch: &[EpochActor]) -> Option<bool> {
+    let likely = epoch.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
+    let n_likely = epoch.iter().filter(|row| row.value.total_cmp(&likely.value).is_eq()).count();
+    Some(n_likely == 1 && likely.truth? > 0.0)
 }
 
 /// Returns Pearson's correlation of `a` and `b`, or `None` if either does not vary.
