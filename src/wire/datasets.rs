@@ -226,16 +226,12 @@ pub struct BucketBody {
     /// Start of the bucket, RFC 3339.
     pub timestamp: String,
     /// First value in the bucket.
-    #[serde(default)]
     pub open: Option<f64>,
     /// Highest value in the bucket.
-    #[serde(default)]
     pub high: Option<f64>,
     /// Lowest value in the bucket.
-    #[serde(default)]
     pub low: Option<f64>,
     /// Last value in the bucket.
-    #[serde(default)]
     pub close: Option<f64>,
     /// Sum of the volumes of the rows with a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]

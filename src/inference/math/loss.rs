@@ -5,6 +5,7 @@
 //! `absolute_error.py`, `huber.py`, `log_cosh.py`, `binary_cross_entropy.py`, `poisson.py`, `ztae.py`,
 //! `zptae.py`), and `example_reputer_realistic/czar.py` for CZAR. `ce` is not from there.
 
+use std::convert::Infallible;
 use std::f64::consts::LN_2;
 use std::ops::RangeInclusive;
 
@@ -67,31 +68,10 @@ pub enum LossMethod {
     Czar,
 }
 
-/// Parameters of a loss function; `None` for the default.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct LossParameters {
-    /// Error up to which `huber` squares; 1 by default.
-    pub delta: Option<f64>,
-    /// Smallest probability for `bce` (1e-15 by default), smallest count for `poisson` (1e-7 by
-    /// default), or the ground truth in standard deviations below which `czar` is softened (1 by
-    /// default).
-    pub epsilon: Option<f64>,
-    /// Standard deviation of the ground truth. By default, it is estimated from the latest
-    /// [`TRUTHS_MAX`] ground truths.
-    pub std: Option<f64>,
-    /// Mean of the ground truth; 0 by default, which suits returns.
-    pub mean: Option<f64>,
-    /// Exponent of the power law of `zptae` (0.25 by default), or curvature of `czar` (0.01).
-    pub alpha: Option<f64>,
-    /// Steepness of `zptae`; 2 by default.
-    pub beta: Option<f64>,
-    /// Exponent of the penalty of `zptae`; 4 by default.
-    pub gamma: Option<f64>,
-    /// Scale of the penalty of `zptae`; 0.01 by default.
-    pub mse_norm: Option<f64>,
-    /// Width of the transition of `czar`; 0.05 by default.
-    pub tau: Option<f64>,
-}
+/// Parameters of a loss function; `None` for the default. By default, the standard deviation of the
+/// ground truth is estimated from the latest [`TRUTHS_MAX`] ground truths, and its mean is 0, which suits
+/// returns.
+pub type LossParameters = wire::inference::network::LossParameters<f64>;
 
 /// Loss function and scale of a topic.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -119,7 +99,8 @@ impl LossRule {
     /// Returns the unit of the losses: the function with its parameters, and the logarithm. Losses in
     /// different units cannot be compared.
     pub fn unit(&self) -> String {
-        let parameters = self.parameters.entries().map(|(name, value)| format!(" {name}={value}"));
+        let parameters = given(self.parameters).into_iter();
+        let parameters = parameters.map(|(name, value)| format!(" {name}={value}"));
         let scale = if self.allow_negative { "" } else { "log10 " };
         format!("{scale}{}{}", self.method, parameters.collect::<String>())
     }
@@ -159,7 +140,7 @@ impl LossRule {
     /// method.
     pub fn find_fault(&self) -> Option<String> {
         let (method, known) = (self.method, self.method.parameters());
-        self.parameters.entries().find_map(|(name, value)| {
+        given(self.parameters).into_iter().find_map(|(name, value)| {
             match known.iter().find(|(known, _)| *known == name) {
                 Some((_, range)) if range.contains(&value) => None,
                 Some((_, range)) => {
@@ -249,22 +230,14 @@ impl LossMethod {
     }
 }
 
-impl LossParameters {
-    /// Returns the parameters that are not left to their defaults, by name.
-    fn entries(self) -> impl Iterator<Item = (&'static str, f64)> {
-        let all = [
-            ("delta", self.delta),
-            ("epsilon", self.epsilon),
-            ("std", self.std),
-            ("mean", self.mean),
-            ("alpha", self.alpha),
-            ("beta", self.beta),
-            ("gamma", self.gamma),
-            ("mse_norm", self.mse_norm),
-            ("tau", self.tau),
-        ];
-        all.into_iter().filter_map(|(name, value)| Some((name, value?)))
-    }
+/// Returns the parameters that are not left to their defaults, by name.
+fn given(parameters: LossParameters) -> Vec<(&'static str, f64)> {
+    let mut given = Vec::new();
+    let Ok(_) = parameters.try_map(|path, value| {
+        given.push((path.trim_start_matches("loss_parameters."), value));
+        Ok::<_, Infallible>(value)
+    });
+    given
 }
 
 /// Returns the binary cross entropy. A prediction of 0 for the ground truth 1, or the reverse, has an

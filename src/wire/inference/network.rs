@@ -45,39 +45,64 @@ pub struct PredictorModelSettings {
 }
 
 /// Parameters of a loss. Each method has some of these parameters.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct LossParameters {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LossParameters<T = Decimal> {
     /// Error up to which `huber` squares; 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub delta: Option<Decimal>,
+    pub delta: Option<T>,
     /// Smallest probability of `bce` (1e-15 by default), smallest count of `poisson` (1e-7), or ground
     /// truth in standard deviations below which `czar` is softer (1).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub epsilon: Option<Decimal>,
+    pub epsilon: Option<T>,
     /// Standard deviation of the ground truth for `ztae`, `zptae` and `czar`. By default, the standard
     /// deviation of the topic's latest 100 ground truths, or 1 until there are 10 ground truths.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub std: Option<Decimal>,
+    pub std: Option<T>,
     /// Mean of the ground truth for `ztae`, `zptae` and `czar`; 0 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mean: Option<Decimal>,
+    pub mean: Option<T>,
     /// Exponent of large errors of `zptae` (0.25 by default), or share of a quadratic term of `czar`
     /// (0.01).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub alpha: Option<Decimal>,
+    pub alpha: Option<T>,
     /// Steepness of `zptae`; 2 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub beta: Option<Decimal>,
+    pub beta: Option<T>,
     /// Exponent of the penalty of `zptae`; 4 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gamma: Option<Decimal>,
+    pub gamma: Option<T>,
     /// Scale of the penalty of `zptae`; 0.01 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mse_norm: Option<Decimal>,
+    pub mse_norm: Option<T>,
     /// Width of the transition at `epsilon` of `czar`; 0.05 by default, 0 for none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tau: Option<Decimal>,
+    pub tau: Option<T>,
+}
+
+impl<T> LossParameters<T> {
+    /// Converts each parameter that is given. `convert` gets its path in a topic's settings, such as
+    /// `loss_parameters.delta`.
+    ///
+    /// # Errors
+    /// The first error of `convert`.
+    pub fn try_map<U, E>(
+        self,
+        mut convert: impl FnMut(&'static str, T) -> Result<U, E>,
+    ) -> Result<LossParameters<U>, E> {
+        let mut of = |name, value: Option<T>| value.map(|value| convert(name, value)).transpose();
+        Ok(LossParameters {
+            delta: of("loss_parameters.delta", self.delta)?,
+            epsilon: of("loss_parameters.epsilon", self.epsilon)?,
+            std: of("loss_parameters.std", self.std)?,
+            mean: of("loss_parameters.mean", self.mean)?,
+            alpha: of("loss_parameters.alpha", self.alpha)?,
+            beta: of("loss_parameters.beta", self.beta)?,
+            gamma: of("loss_parameters.gamma", self.gamma)?,
+            mse_norm: of("loss_parameters.mse_norm", self.mse_norm)?,
+            tau: of("loss_parameters.tau", self.tau)?,
+        })
+    }
 }
 
 /// Settings of a topic. Most topics on the chain use the default values.
@@ -502,20 +527,16 @@ pub struct RankedActor {
     #[serde(default)]
     pub median_loss: f64,
     /// Share of epochs in which the actor's loss was below the loss of the naive value, 0 to 1.
-    #[serde(default)]
     pub better_than_naive: Option<f64>,
     /// Increase of the network's loss if the actor were absent, in percent, as a geometric mean. Null
     /// if the topic allows negative losses.
-    #[serde(default)]
     pub contribution: Option<f64>,
     /// Share of epochs in which the actor predicted the right label, the right sign of a log return, or
     /// the right direction from the latest value at the opening of the epoch, 0 to 1. Epochs without a
     /// change are left out. Null for a volatility.
-    #[serde(default)]
     pub directional_accuracy: Option<f64>,
     /// Correlation of the actor's predictions with the combined values, −1 to 1. For a predicted value,
     /// the changes from the latest value at the opening of the epoch are compared.
-    #[serde(default)]
     pub correlation: Option<f64>,
     /// Number of epochs since the actor was last active.
     #[serde(default)]

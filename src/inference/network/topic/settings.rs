@@ -1,5 +1,6 @@
 //! Conversion between topics and their settings in the API.
 
+use std::convert::Infallible;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -7,13 +8,13 @@ use model::dataset::DatasetId;
 use model::node::Subgroup;
 use model::topic::{Address, SINGLE_LABEL, TopicId, decimal};
 use wire::inference::cases::Decimal;
-use wire::inference::network::{self, PredictorSettings, TopicSettings};
+use wire::inference::network::{LossParameters, PredictorSettings, TopicSettings};
 
 use super::{
     EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Timing, Topic, TopicKind,
     TopicSource, ValueRange, WorkerWhitelist, canonical_label,
 };
-use crate::math::loss::{LossMethod, LossParameters, LossRule};
+use crate::math::loss::{LossMethod, LossRule};
 use crate::math::regret::ByRole;
 use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
 use crate::network::addresses;
@@ -30,13 +31,6 @@ const QUANTILE_DEFAULT: f64 = 0.25;
 macro_rules! number {
     ($settings:ident.$name:ident, $default:expr) => {
         optional(stringify!($name), $settings.$name.as_ref())?.unwrap_or($default)
-    };
-}
-
-/// Parses a parameter of the loss by its name, if it is set.
-macro_rules! parameter {
-    ($given:ident.$name:ident) => {
-        optional(concat!("loss_parameters.", stringify!($name)), $given.$name.as_ref())?
     };
 }
 
@@ -133,6 +127,8 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
     let Topic { timing, judging, source, active_quantiles, labeling, .. } = topic;
     let text = |number: f64| Some(Decimal(decimal(number)));
     let is_multi = labeling.is_multi;
+    let of_loss = judging.loss.parameters;
+    let Ok(of_loss) = of_loss.try_map(|_, it| Ok::<_, Infallible>(Decimal(decimal(it))));
     TopicSettings {
         metadata: topic.name.clone(),
         topic_type: Some(topic.kind.to_string()),
@@ -144,7 +140,7 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
         require_unity: topic.unity_tolerance.is_some(),
         unity_tolerance: topic.unity_tolerance.and_then(text),
         loss_method: Some(judging.loss.method.to_string()),
-        loss_parameters: from_loss_parameters(judging.loss.parameters),
+        loss_parameters: Some(of_loss).filter(|given| *given != LossParameters::default()),
         allow_negative: judging.loss.allow_negative,
         loss_floor: text(judging.loss.floor),
         algorithm: Some(judging.generation.to_string()),
@@ -235,10 +231,11 @@ fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, Sett
         Some(0) => return Err(SettingError { what: "min_experienced", want: "at least 1" }),
         n_min => n_min.and_then(|n| usize::try_from(n).ok()),
     };
+    let parameters = settings.loss_parameters.clone().unwrap_or_default();
     Ok(Judging {
         generation: word("algorithm", "mad-v0.17 or stdev-oct2024", algorithm, usual.generation)?,
         loss: LossRule {
-            parameters: loss_parameters(settings.loss_parameters.as_ref())?,
+            parameters: parameters.try_map(|what, text| decimal_of(what, &text))?,
             allow_negative: settings.allow_negative,
             ..usual.loss
         },
@@ -249,39 +246,6 @@ fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, Sett
         epsilon: number!(settings.epsilon, usual.epsilon),
         n_experienced_min: n_experienced_min.unwrap_or(usual.n_experienced_min),
     })
-}
-
-fn loss_parameters(
-    given: Option<&network::LossParameters>,
-) -> Result<LossParameters, SettingError> {
-    let Some(given) = given else { return Ok(LossParameters::default()) };
-    Ok(LossParameters {
-        delta: parameter!(given.delta),
-        epsilon: parameter!(given.epsilon),
-        std: parameter!(given.std),
-        mean: parameter!(given.mean),
-        alpha: parameter!(given.alpha),
-        beta: parameter!(given.beta),
-        gamma: parameter!(given.gamma),
-        mse_norm: parameter!(given.mse_norm),
-        tau: parameter!(given.tau),
-    })
-}
-
-fn from_loss_parameters(known: LossParameters) -> Option<network::LossParameters> {
-    let text = |number: Option<f64>| number.map(|number| Decimal(decimal(number)));
-    let given = network::LossParameters {
-        delta: text(known.delta),
-        epsilon: text(known.epsilon),
-        std: text(known.std),
-        mean: text(known.mean),
-        alpha: text(known.alpha),
-        beta: text(known.beta),
-        gamma: text(known.gamma),
-        mse_norm: text(known.mse_norm),
-        tau: text(known.tau),
-    };
-    (given != network::LossParameters::default()).then_some(given)
 }
 
 fn dataset_id(number: Option<i64>) -> Result<Option<DatasetId>, SettingError> {
@@ -331,10 +295,12 @@ fn word<T: FromStr>(
 }
 
 fn optional(what: &'static str, text: Option<&Decimal>) -> Result<Option<f64>, SettingError> {
-    let parse =
-        |text: &Decimal| text.0.trim().parse().ok().filter(|number: &f64| number.is_finite());
-    let error = SettingError { what, want: "a decimal number" };
-    text.map(|text| parse(text).ok_or(error)).transpose()
+    text.map(|text| decimal_of(what, text)).transpose()
+}
+
+fn decimal_of(what: &'static str, text: &Decimal) -> Result<f64, SettingError> {
+    let number = text.0.trim().parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or(SettingError { what, want: "a decimal number" })
 }
 
 #[cfg(test)]
