@@ -110,23 +110,6 @@ impl DatasetRows {
         found.with_context(|| format!("cannot find dataset {name}"))
     }
 
-    /// Returns the dataset that `name` means to the key, or all datasets called `name` if it is ambiguous.
-    async fn named(&self, name: &str) -> Result<Vec<DatasetId>, Cause> {
-        match self.service.find_by_name(name).await {
-            // Several datasets have this name.
-            Err(ClientError::Refused { status: 409, .. }) => {}
-            found => return Ok(found?.map(|dataset| dataset.id).into_iter().collect()),
-        }
-        let query = DatasetsQuery {
-            search: name.to_owned(),
-            limit: Some(NAMED_DATASETS),
-            ..DatasetsQuery::default()
-        };
-        let page = self.service.list(&query).await?;
-        let named = page.datasets.into_iter().filter(|dataset| dataset.name == name);
-        Ok(named.map(|dataset| dataset.id).collect())
-    }
-
     /// Returns the names of some datasets that the key can see.
     async fn some_names(&self) -> Result<Vec<String>, Cause> {
         let query = DatasetsQuery { limit: Some(SHOWN_NAMES), ..DatasetsQuery::default() };
@@ -137,31 +120,22 @@ impl DatasetRows {
 
 #[async_trait]
 impl Rows for DatasetRows {
-    async fn find(&self, name: &str) -> Result<DatasetId, Cause> {
-        let ids = self.named(name).await?;
-        match ids.as_slice() {
-            [id] => Ok(*id),
-            [] => Err(format!("dataset `{name}` does not exist, or the key cannot see it").into()),
-            _ => {
-                let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-                let ids = ids.join(", ");
-                Err(format!("several datasets are called `{name}`: set dataset_id to one of {ids}")
-                    .into())
-            }
-        }
-    }
-
     async fn describe(&self, name: &str, id: Option<DatasetId>) -> Result<Described, Cause> {
         let id = match id {
             Some(id) => id,
-            None => match self.named(name).await?.as_slice() {
-                [id] => *id,
-                [] => return Ok(Described::Missing { others: self.some_names().await? }),
-                ids => {
-                    return Ok(Described::Ambiguous {
-                        ids: ids.iter().map(ToString::to_string).collect(),
-                    });
+            None => match self.service.find_by_name(name).await {
+                Ok(Some(dataset)) => dataset.id,
+                Ok(None) => return Ok(Described::Missing { others: self.some_names().await? }),
+                // Several datasets have this name.
+                Err(ClientError::Refused { status: 409, .. }) => {
+                    let (search, limit) = (name.to_owned(), Some(NAMED_DATASETS));
+                    let query = DatasetsQuery { search, limit, ..DatasetsQuery::default() };
+                    let mut named = self.service.list(&query).await?.datasets;
+                    named.retain(|dataset| dataset.name == name);
+                    let ids = named.into_iter().map(|dataset| dataset.id.to_string()).collect();
+                    return Ok(Described::Ambiguous { ids });
                 }
+                Err(error) => return Err(error.into()),
             },
         };
         let columns = match self.service.columns(id).await {

@@ -65,7 +65,19 @@ pub trait Rows: Send + Sync {
     ///
     /// # Errors
     /// [`Cause`] if no dataset or several datasets have this name, or as [`Self::newest`].
-    async fn find(&self, name: &str) -> Result<DatasetId, Cause>;
+    async fn find(&self, name: &str) -> Result<DatasetId, Cause> {
+        match self.describe(name, None).await? {
+            Described::Found { id, .. } => Ok(id),
+            Described::Missing { .. } => {
+                Err(format!("dataset `{name}` does not exist, or the key cannot see it").into())
+            }
+            Described::Ambiguous { ids } => {
+                let ids = ids.join(", ");
+                Err(format!("several datasets are called `{name}`: set dataset_id to one of {ids}")
+                    .into())
+            }
+        }
+    }
 
     /// Looks up the dataset `id`, or the dataset called `name` if `id` is `None`.
     ///
