@@ -4,14 +4,11 @@
 //! lines go to a file instead, to a new file each day. A field with a name such as `x.json` holds JSON
 //! and is written as the member `x`.
 //!
-//! Warnings and errors are written immediately. Other lines are collected for some milliseconds and
-//! written together, so that responses do not wait for their log lines.
+//! A separate thread writes the lines, so that responses do not wait for their log lines.
 
-mod buffered;
 mod traces;
 
-use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::{fmt, fs};
 
@@ -19,25 +16,29 @@ use anyhow::Context as _;
 use model::escape::escape_json;
 use model::timestamp::Timestamp;
 use opentelemetry_sdk::trace::SdkTracer;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 use task::causes::chain;
 use task::clock::Clock;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber, info};
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_appender::rolling;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use self::buffered::BufferedLines;
-pub(crate) use self::buffered::FlushGuard;
 use self::traces::TracesGuard;
 pub(crate) use self::traces::{Collector, ServiceName};
 
 /// Name of the field with the message of an event.
 const MESSAGE: &str = "message";
+
+/// Maximum number of lines that wait for the output. Further lines are dropped and counted. It is reached
+/// only if the output is blocked.
+const LINES_MAX: usize = 4096;
 
 /// Maximum number of daily files of the screen's log. Older files are deleted.
 const FILES_KEPT: usize = 7;
@@ -68,7 +69,7 @@ const CRATES: [&str; 18] = [
 /// Guards of a service's log and traces. Dropping them flushes both.
 pub(crate) struct ServiceLog {
     _traces: Option<TracesGuard>,
-    _lines: FlushGuard,
+    _lines: WorkerGuard,
 }
 
 /// Starts the log of `service`: lines of `level` and of more severe levels are written to standard
@@ -95,7 +96,7 @@ pub(crate) fn of_service(
 ///
 /// # Errors
 /// If logging is already set up.
-pub(crate) fn to_stderr(level: Level) -> anyhow::Result<FlushGuard> {
+pub(crate) fn to_stderr(level: Level) -> anyhow::Result<WorkerGuard> {
     init(Box::new(io::stderr()), level, None)
 }
 
@@ -103,7 +104,7 @@ pub(crate) fn to_stderr(level: Level) -> anyhow::Result<FlushGuard> {
 ///
 /// # Errors
 /// If a file cannot be created in the directory, or logging is already set up.
-pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<FlushGuard> {
+pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<WorkerGuard> {
     // The directory is created first, since the appender lists old files before it creates the
     // directory, and would print an error on the screen if the directory is missing.
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -121,15 +122,14 @@ fn init(
     writer: Box<dyn Write + Send>,
     level: Level,
     tracer: Option<SdkTracer>,
-) -> anyhow::Result<FlushGuard> {
+) -> anyhow::Result<WorkerGuard> {
     let targets = Targets::new()
         .with_default(Level::WARN)
         // The library of Kademlia warns whenever a node knows no peer, but this is normal for the first
         // node of a cluster.
         .with_target("libp2p_kad", Level::ERROR)
         .with_targets(CRATES.map(|name| (name, level)));
-    let (buffered, guard) = BufferedLines::start(writer, lost_line)?;
-    let lines = JsonLines { lines: buffered, clock: Clock::system() };
+    let (lines, guard) = JsonLines::start(writer, Clock::system());
     let spans = tracer.map(|tracer| {
         let of_traces = Targets::new().with_target(task::traces::TARGET, Level::INFO);
         let layer = tracing_opentelemetry::layer().with_tracer(tracer);
@@ -145,66 +145,70 @@ fn init(
 
 /// Layer of `tracing` that formats each event as a line of JSON.
 struct JsonLines {
-    lines: BufferedLines,
+    lines: NonBlocking,
+    /// Number of dropped lines that a line has reported.
+    n_reported: Mutex<usize>,
     clock: Clock,
+}
+
+impl JsonLines {
+    /// Starts a thread that writes the lines to `writer`. Dropping the guard flushes them.
+    fn start(writer: Box<dyn Write + Send>, clock: Clock) -> (Self, WorkerGuard) {
+        let builder = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX);
+        let (lines, guard) = builder.thread_name("log").finish(BufWriter::new(writer));
+        (Self { lines, n_reported: Mutex::default(), clock }, guard)
+    }
+
+    /// Writes a line for an event. If lines before it were dropped, then writes their number.
+    fn write(&self, level: Level, fields: &Fields) {
+        let put = |line: String| drop(self.lines.clone().write_all(line.as_bytes()));
+        let n_lost = || self.lines.error_counter().dropped_lines();
+        let line_of = |level, fields: &Fields| line(level, fields, self.clock.now());
+        let own = line_of(level, fields);
+        let mut n_reported = self.n_reported.lock();
+        let n_before = n_lost();
+        put(own);
+        if n_before == *n_reported || n_lost() > n_before {
+            return;
+        }
+        let mut fields = Fields::default();
+        fields.put("lines", n_before - *n_reported);
+        fields.message.push_str("log lines were dropped since the output was blocked");
+        put(line_of(Level::WARN, &fields));
+        if n_lost() == n_before {
+            *n_reported = n_before;
+        }
+    }
 }
 
 impl<S: Subscriber> Layer<S> for JsonLines {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let level = *event.metadata().level();
-        let now = self.clock.now();
-        self.lines.push(|to| put_line(to, level, &fields, now));
+        self.write(*event.metadata().level(), &fields);
     }
 }
 
-/// Formats a warning that is written in place of `n_lost` dropped lines.
-fn lost_line(n_lost: u64) -> Vec<u8> {
-    let mut fields = Fields::default();
-    fields.put("lines", n_lost);
-    fields.message.push_str("log lines were dropped since the output was blocked");
-    let mut line = Vec::new();
-    put_line(&mut line, Level::WARN, &fields, Clock::system().now());
-    line
-}
-
-/// Appends an event as a line of JSON with a line feed.
-fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
-    let level = match level {
-        Level::ERROR => "error",
-        Level::WARN => "warn",
-        Level::INFO => "info",
-        Level::DEBUG => "debug",
-        Level::TRACE => "trace",
-    };
+/// Formats an event as a line of JSON with a line feed.
+fn line(level: Level, fields: &Fields, now: Timestamp) -> String {
+    let level = level.as_str().to_ascii_lowercase();
     // The time is formatted here, since it must always have three digits of milliseconds, even if they
     // are zeros.
     let second = Timestamp::from_seconds(now.seconds()).to_string();
     let (second, millis) =
         (second.trim_end_matches('Z'), now.micros().rem_euclid(1_000_000) / 1000);
-    let start = to.len();
-    to.extend_from_slice(b"{\"level\":\"");
-    to.extend_from_slice(level.as_bytes());
-    to.push(b'"');
-    to.extend_from_slice(&fields.members);
-    // Writing to a vector cannot fail, so the result is ignored.
-    write!(to, ",\"time\":\"{second}.{millis:03}Z\",\"message\":").unwrap_or_default();
-    put_json(to, &fields.message);
-    to.extend_from_slice(b"}\n");
+    let (members, message) = (&fields.members, to_json(&fields.message));
+    let line = format!(
+        "{{\"level\":\"{level}\"{members},\"time\":\"{second}.{millis:03}Z\",\"message\":{message}}}\n"
+    );
     // The serializer does not escape DEL, C1 and bidirectional control characters, which could affect a
     // terminal.
-    let escaped = to.get(start..).and_then(|line| str::from_utf8(line).ok()).map(escape_json);
-    if let Some(Cow::Owned(line)) = escaped {
-        to.truncate(start);
-        to.extend_from_slice(line.as_bytes());
-    }
+    escape_json(&line).into_owned()
 }
 
-fn put_json(to: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    // The result is ignored, since neither the serialization of text and numbers nor writing to a
-    // vector can fail.
-    serde_json::to_writer(to, value).unwrap_or_default();
+fn to_json(value: &(impl Serialize + ?Sized)) -> String {
+    // The serialization of text and numbers cannot fail.
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// Content of an event: its message, and its other fields as serialized members of a JSON object, in
@@ -212,15 +216,12 @@ fn put_json(to: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
 #[derive(Debug, Default)]
 struct Fields {
     message: String,
-    members: Vec<u8>,
+    members: String,
 }
 
 impl Fields {
     fn put(&mut self, name: &str, value: impl Serialize) {
-        self.members.push(b',');
-        put_json(&mut self.members, name);
-        self.members.push(b':');
-        put_json(&mut self.members, &value);
+        self.members.extend([",", &to_json(name), ":", &to_json(&value)]);
     }
 
     fn put_text(&mut self, name: &str, text: &str) {

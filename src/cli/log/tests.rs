@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use parking_lot::Mutex;
 use tracing::{error, info};
@@ -30,8 +30,7 @@ fn check(log: impl FnOnce(), want: &str) {
 fn check_at(time: &str, log: impl FnOnce(), want: &str) {
     let sink = Sink::default();
     let clock = Clock::manual(time.parse().unwrap());
-    let (lines, guard) = BufferedLines::start(Box::new(sink.clone()), lost_line).unwrap();
-    let lines = JsonLines { lines, clock };
+    let (lines, guard) = JsonLines::start(Box::new(sink.clone()), clock);
     tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), log);
     drop(guard);
     assert_eq!(String::from_utf8(sink.0.lock().clone()).unwrap(), format!("{want}\n"));
@@ -81,4 +80,47 @@ fn quotes_in_a_logged_error_are_escaped() {
         || error!(error = &error as &dyn std::error::Error, "failed"),
         r#"{"level":"error","error":"disk \"full\"","time":"2026-07-30T21:57:00.512Z","message":"failed"}"#,
     );
+}
+
+/// Writer that sends each text to the test, and then blocks until the test drops its end of `release`.
+struct BlockedWriter {
+    written: mpsc::Sender<String>,
+    release: mpsc::Receiver<()>,
+}
+
+impl Write for BlockedWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.written.send(String::from_utf8(bytes.to_vec()).unwrap()).unwrap();
+        self.release.recv().unwrap_or_default();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn lines_that_a_blocked_output_does_not_take_are_dropped_and_counted() {
+    let ((sender, written), (release, receiver)) = (mpsc::channel(), mpsc::channel());
+    let writer = Box::new(BlockedWriter { written: sender, release: receiver });
+    let (lines, guard) = JsonLines::start(writer, Clock::system());
+    let add = |message: &str| {
+        let fields = Fields { message: message.to_owned(), ..Fields::default() };
+        lines.write(Level::INFO, &fields);
+    };
+    add("first");
+    assert!(written.recv().unwrap().contains("first"));
+    // From here on the writer is blocked.
+    (0..LINES_MAX + 3).for_each(|_| add("next"));
+    drop(release);
+    let mut n_written = 0;
+    while n_written < LINES_MAX {
+        n_written += written.recv().unwrap().matches("}\n").count();
+    }
+    add("last");
+    drop(guard);
+    let rest: String = written.try_iter().collect();
+    assert_eq!(rest.lines().count(), 2, "{rest}");
+    assert!(rest.contains("last") && rest.contains(r#""lines":3"#), "{rest}");
 }
