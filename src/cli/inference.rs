@@ -279,9 +279,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     };
     let started = InferenceService::start(options, runs, rows, &group, clock).await;
     started.context("cannot start the inference service")?;
-    let stopped = stop::wait_for_stop(command.process.stop_events()).await;
-    group.shutdown().await;
-    stopped
+    command.process.run(&group).await
 }
 
 /// Default of `--consumer`: the contract in the public examples of the Allora network, on the test

@@ -399,9 +399,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     server::start(options, router, accounts, &group)
         .await
         .context("cannot start serving accounts")?;
-    let stopped = stop::wait_for_stop(command.process.stop_events()).await;
-    group.shutdown().await;
-    stopped
+    command.process.run(&group).await
 }
 
 /// Creates the private key of a node in `folder` and prints its peer id. Fails if the directory already

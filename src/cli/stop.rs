@@ -46,6 +46,16 @@ impl ProcessFlags {
         log::of_service(self.log_level, self.otlp.as_ref(), name)
     }
 
+    /// Waits until the service has to stop, and then for the tasks of `group`.
+    ///
+    /// # Errors
+    /// As [`wait_for_stop`].
+    pub(crate) async fn run(&self, group: &Group) -> anyhow::Result<()> {
+        let stopped = wait_for_stop(self.stop_events()).await;
+        group.shutdown().await;
+        stopped
+    }
+
     /// Returns the events that stop the service.
     pub(crate) fn stop_events(&self) -> StopEvents {
         if self.stop_with_stdin { StopEvents::LostParent } else { StopEvents::LostTerminal }

@@ -178,20 +178,10 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
 
 impl From<ColumnFlags> for ColumnOptions {
     fn from(flags: ColumnFlags) -> Self {
-        let ColumnFlags {
-            time,
-            time_unit,
-            first_hour,
-            time_format: format,
-            time_zone: zone,
-            ambiguous,
-            names,
-            types,
-            decimal,
-            nulls,
-            leave_out,
-        } = flags;
-        let time_texts = TimeTexts { format, zone, ambiguous: ambiguous.unwrap_or_default() };
+        let ColumnFlags { time, time_unit, first_hour, names, types, decimal, nulls, .. } = flags;
+        let (format, zone, leave_out) = (flags.time_format, flags.time_zone, flags.leave_out);
+        let ambiguous = flags.ambiguous.unwrap_or_default();
+        let time_texts = TimeTexts { format, zone, ambiguous };
         Self { time, time_unit, first_hour, time_texts, names, types, decimal, nulls, leave_out }
     }
 }

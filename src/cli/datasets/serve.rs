@@ -118,7 +118,5 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
     };
     let started = DatasetsService::start(options, &group, clock).await;
     started.context("cannot start the dataset service")?;
-    let stopped = stop::wait_for_stop(command.process.stop_events()).await;
-    group.shutdown().await;
-    stopped
+    command.process.run(&group).await
 }

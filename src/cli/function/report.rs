@@ -10,28 +10,25 @@ use wire::functions::{ExecuteResponse, ResultGroupBody};
 /// The output of functions is escaped and indented, so that it cannot be mistaken for text of this
 /// program.
 pub(super) fn text(response: &ExecuteResponse) -> String {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     if !response.request_id.is_empty() {
         let n_peers = response.cluster.peers.len();
         let (code, id) = (escape_line(&response.code), escape_line(&response.request_id));
-        line(&mut text, &format!("code {code}, request {id}, {}", counted(n_peers, "node")));
+        lines.push(format!("code {code}, request {id}, {}", counted(n_peers, "node")));
     }
     let n_groups = response.results.len();
     let n_results = response.results.iter().map(|group| group.peers.len()).sum();
     for (index, group) in response.results.iter().enumerate() {
-        if !text.is_empty() {
-            line(&mut text, "");
+        if !lines.is_empty() {
+            lines.push(String::new());
         }
-        line(&mut text, &headline(index + 1, n_groups, group, n_results));
-        for peer in &group.peers {
-            line(&mut text, &format!("node {}", escape_line(peer)));
-        }
+        lines.push(headline(index + 1, n_groups, group, n_results));
+        lines.extend(group.peers.iter().map(|peer| format!("node {}", escape_line(peer))));
         let result = &group.result;
-        output(&mut text, "standard output", &result.stdout, &result.stdout_sha256);
-        output(&mut text, "standard error", &result.stderr, &result.stderr_sha256);
+        output(&mut lines, "standard output", &result.stdout, &result.stdout_sha256);
+        output(&mut lines, "standard error", &result.stderr, &result.stderr_sha256);
     }
-    text.truncate(text.trim_end_matches('\n').len());
-    text
+    lines.join("\n")
 }
 
 /// Returns the reason why a response is not a success. Heads of b7s send a code but no message, so the
@@ -69,21 +66,13 @@ fn headline(number: usize, n_groups: usize, group: &ResultGroupBody, n_all: usiz
 }
 
 /// Formats a standard stream. `sha256` is the hash of its bytes if they are not UTF-8.
-fn output(text: &mut String, name: &str, content: &str, sha256: &str) {
+fn output(lines: &mut Vec<String>, name: &str, content: &str, sha256: &str) {
     if content.is_empty() {
-        return line(text, &format!("{name}: none"));
+        return lines.push(format!("{name}: none"));
     }
-    if sha256.is_empty() {
-        line(text, &format!("{name}:"));
-    } else {
-        line(text, &format!("{name}, bytes with SHA-256 {}:", escape_line(sha256)));
-    }
-    for part in escape_lines(content).lines() {
-        line(text, &format!("  {part}"));
-    }
-}
-
-fn line(text: &mut String, line: &str) {
-    text.push_str(line);
-    text.push('\n');
+    lines.push(match sha256 {
+        "" => format!("{name}:"),
+        _ => format!("{name}, bytes with SHA-256 {}:", escape_line(sha256)),
+    });
+    lines.extend(escape_lines(content).lines().map(|part| format!("  {part}")));
 }

@@ -235,10 +235,7 @@ fn read_topic(text: &str) -> anyhow::Result<Topic> {
         return found
             .with_context(|| format!("unknown demo topic {text}, expected demo:1 or demo:2"));
     }
-    let path = PathBuf::from(text);
-    let text =
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let settings = serde_json::from_str(&text).context("invalid topic settings")?;
+    let settings = super::topics::settings(Path::new(text))?;
     settings::topic(TopicId::FIRST, None, settings).context("invalid topic settings")
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
+use client::error::ClientError;
+use client::inference::Inference;
 use model::count::counted;
 use model::topic::{Address, TopicId};
 use serde::Serialize;
@@ -121,46 +123,56 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
             print(&created.context("cannot create the topics")?)
         }
         TopicsCommand::Settings(topic) => {
-            let (topic, service) = topic.connect().await?;
-            let settings = service.topic_settings(topic).await;
-            print(&settings.with_context(|| format!("cannot read the settings of topic {topic}"))?)
+            let read = async |it: &Inference, id| it.topic_settings(id).await;
+            print(&request(topic, "read the settings of", read).await?)
         }
         TopicsCommand::Update { topic, file } => {
             let settings = settings(&file)?;
-            let (topic, service) = topic.connect().await?;
-            let updated = service.update_topic(topic, &settings).await;
-            print(&updated.with_context(|| format!("cannot update topic {topic}"))?)
+            let update = async |it: &Inference, id| it.update_topic(id, &settings).await;
+            print(&request(topic, "update", update).await?)
         }
         TopicsCommand::Allow { topic, worker } => {
-            let (topic, service) = topic.connect().await?;
-            let changed = service.add_to_whitelist(topic, &worker).await;
-            print(&changed.with_context(|| format!("cannot add {worker} to topic {topic}"))?)
+            let add = async |it: &Inference, id| it.add_to_whitelist(id, &worker).await;
+            print(&request(topic, &format!("add {worker} to"), add).await?)
         }
         TopicsCommand::Disallow { topic, worker } => {
-            let (topic, service) = topic.connect().await?;
-            let changed = service.remove_from_whitelist(topic, &worker).await;
-            print(&changed.with_context(|| format!("cannot remove {worker} from topic {topic}"))?)
+            let remove = async |it: &Inference, id| it.remove_from_whitelist(id, &worker).await;
+            print(&request(topic, &format!("remove {worker} from"), remove).await?)
         }
         TopicsCommand::Health(topic) => {
-            let (topic, service) = topic.connect().await?;
-            let health = service.topic_health(topic).await;
-            print(&health.with_context(|| format!("cannot read the health of topic {topic}"))?)
+            let read = async |it: &Inference, id| it.topic_health(id).await;
+            print(&request(topic, "read the health of", read).await?)
         }
         TopicsCommand::Relearn { topic, from } => {
-            let (topic, service) = topic.connect().await?;
-            let relearned = service.relearn(topic, from).await;
-            let relearned = relearned.with_context(|| format!("cannot relearn topic {topic}"))?;
-            output::print(&relearned_text(topic, &relearned))
+            let id = topic.topic;
+            let relearn = async |it: &Inference, id| it.relearn(id, from).await;
+            output::print(&relearned_text(id, &request(topic, "relearn", relearn).await?))
         }
         TopicsCommand::Delete(topic) => {
-            let (topic, service) = topic.connect().await?;
-            let deleted = service.delete_topic(topic).await;
-            deleted.with_context(|| format!("cannot delete topic {topic}"))?;
-            output::print(&format!("deleted topic {topic}"))
+            let id = topic.topic;
+            request(topic, "delete", async |it: &Inference, id| it.delete_topic(id).await).await?;
+            output::print(&format!("deleted topic {id}"))
         }
-        TopicsCommand::Pause(topic) => set_active(topic, false).await,
-        TopicsCommand::Resume(topic) => set_active(topic, true).await,
+        TopicsCommand::Pause(topic) => {
+            let pause = async |it: &Inference, id| it.set_active(id, false).await;
+            print(&request(topic, "pause", pause).await?)
+        }
+        TopicsCommand::Resume(topic) => {
+            let resume = async |it: &Inference, id| it.set_active(id, true).await;
+            print(&request(topic, "resume", resume).await?)
+        }
     }
+}
+
+/// Sends a request about a topic. `what` completes an error: `cannot … topic 1`.
+async fn request<T>(
+    flags: TopicFlags,
+    what: &str,
+    send: impl AsyncFnOnce(&Inference, TopicId) -> Result<T, ClientError>,
+) -> anyhow::Result<T> {
+    let (topic, service) = flags.connect().await?;
+    let sent = send(&service, topic).await;
+    sent.with_context(|| format!("cannot {what} topic {topic}"))
 }
 
 fn relearned_text(topic: TopicId, relearned: &RelearnedBody) -> String {
@@ -207,14 +219,7 @@ fn check_distinct(horizons: &[Horizon]) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn set_active(topic: TopicFlags, is_active: bool) -> anyhow::Result<()> {
-    let (topic, service) = topic.connect().await?;
-    let verb = if is_active { "resume" } else { "pause" };
-    let changed = service.set_active(topic, is_active).await;
-    print(&changed.with_context(|| format!("cannot {verb} topic {topic}"))?)
-}
-
-fn settings(file: &Path) -> anyhow::Result<TopicSettings> {
+pub(super) fn settings(file: &Path) -> anyhow::Result<TopicSettings> {
     serde_json::from_str(&read_text(file, SETTINGS_BYTES_MAX)?).context("invalid topic settings")
 }
 

@@ -2,12 +2,11 @@
 //! they change.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use cluster::identity::is_whole;
 use cluster::network::AllowedPeers;
 use cluster::node::Node;
@@ -16,12 +15,14 @@ use model::parse::ParseError;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use crate::cli::parse::read_text;
+
 /// Interval between reads of the files. It is short, so that a node that is added to a file is soon
 /// allowed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum size of a file with ids, in bytes: enough for some thousands of ids.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
+const FILE_BYTES_MAX: usize = 1024 * 1024;
 
 /// A peer to allow, or a file with the ids of such peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,11 +68,7 @@ pub(crate) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
             }
             AllowedPeer::File(path) => {
                 let shown = path.display();
-                let failed = || format!("cannot read {shown}");
-                if fs::metadata(path).with_context(failed)?.len() > FILE_BYTES_MAX {
-                    bail!("{shown} is longer than {FILE_BYTES_MAX} bytes");
-                }
-                let text = fs::read_to_string(path).with_context(failed)?;
+                let text = read_text(path, FILE_BYTES_MAX)?;
                 for (idx, line) in text.lines().map(str::trim).enumerate() {
                     if line.is_empty() || line.starts_with('#') {
                         continue;

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -13,12 +12,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::text::line_of;
 use serde_json::Value;
 
+use crate::cli::parse::read_text;
+
 /// Prefix of the environment variables with options.
 const PREFIX: &str = "B7S_";
 
 /// Maximum size of the configuration file, in bytes. A file with a thousand boot nodes is ten times
 /// smaller.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
+const FILE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Headings in files of b7s nodes. They are not part of the names of the options below them.
 const HEADINGS: [&str; 3] = ["connectivity", "head", "worker"];
@@ -46,7 +47,8 @@ pub(crate) fn with_layers(
     let path = given.get_one::<std::path::PathBuf>("config").cloned();
     let path = path.or_else(|| Some(environment.get("config")?.first()?.into()));
     let file = match &path {
-        Some(path) => read_file(path).with_context(|| format!("cannot read {}", path.display()))?,
+        Some(path) => parse_file(path, &read_text(path, FILE_BYTES_MAX)?)
+            .with_context(|| format!("cannot read {}", path.display()))?,
         None => OptionValues::new(),
     };
     if let Some(unknown) = file.keys().find(|name| options.find(name).is_none()) {
@@ -127,20 +129,14 @@ fn read_environment(variables: impl Iterator<Item = (String, String)>) -> Option
     values.collect()
 }
 
-fn read_file(path: &Path) -> anyhow::Result<OptionValues> {
-    let size = fs::metadata(path)?.len();
-    if size > FILE_BYTES_MAX {
-        bail!("file has {size} bytes, maximum is {FILE_BYTES_MAX}");
-    }
-    let text = fs::read_to_string(path)?;
+fn parse_file(path: &Path, text: &str) -> anyhow::Result<OptionValues> {
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
     // The errors contain the line number but not the text of the line, which could contain a secret.
     let file: Value = if is_toml {
-        let at = |error: &toml::de::Error| line_of(&text, error.span().unwrap_or_default().start);
-        toml::from_str(&text)
-            .map_err(|error| anyhow!("line {}: {}", at(&error), error.message()))?
+        let at = |error: &toml::de::Error| line_of(text, error.span().unwrap_or_default().start);
+        toml::from_str(text).map_err(|error| anyhow!("line {}: {}", at(&error), error.message()))?
     } else {
-        serde_saphyr::from_str(&text).map_err(|error| anyhow!("{}", error.without_snippet()))?
+        serde_saphyr::from_str(text).map_err(|error| anyhow!("{}", error.without_snippet()))?
     };
     let mut all = OptionValues::new();
     match file {

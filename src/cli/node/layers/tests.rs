@@ -1,3 +1,5 @@
+use std::fs;
+
 use clap::Args as _;
 use tempfile::TempDir;
 
