@@ -23,6 +23,8 @@ pub(crate) struct Recording {
     size: (u16, u16),
     n_bytes: usize,
     bytes_max: usize,
+    /// True if the recording lacks the last frame, because the frame shows a secret.
+    pub(crate) is_behind: bool,
 }
 
 impl Recording {
@@ -37,7 +39,8 @@ impl Recording {
 
     fn start(file: File, size: (u16, u16), now: Timestamp, bytes_max: usize) -> io::Result<Self> {
         let started_at = Instant::now();
-        let mut recording = Self { file, started_at, size, n_bytes: 0, bytes_max };
+        let mut recording =
+            Self { file, started_at, size, n_bytes: 0, bytes_max, is_behind: false };
         let (width, height) = size;
         let timestamp = now.seconds();
         recording.write(&json!({

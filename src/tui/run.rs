@@ -157,7 +157,6 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         runner: Runner::new(Arc::from(local), keeper, options.files),
         terminal,
         recording,
-        is_recording_behind: false,
         signals,
         keys: EventStream::new(),
         replies: Replies::default(),
@@ -199,8 +198,6 @@ struct Loop {
     terminal: Tui,
     /// Recording of all frames.
     recording: Option<Recording>,
-    /// True if the recording lacks the last frame, because the frame shows a secret.
-    is_recording_behind: bool,
     signals: BoxStream<'static, Signal>,
     keys: EventStream,
     replies: Replies,
@@ -295,10 +292,9 @@ impl Loop {
             Signal::Stop if self.is_paging => terminal::stop_process()?,
             Signal::Stop if take(&mut self.has_stopped_job) => {}
             Signal::Stop => self.perform(vec![Effect::Suspend])?,
-            Signal::Terminate => self.is_over = true,
             // During paging, the pager handles an interrupt.
             Signal::Interrupt | Signal::Continue if self.is_paging => {}
-            Signal::Interrupt => self.is_over = true,
+            Signal::Terminate | Signal::Interrupt => self.is_over = true,
             Signal::Continue => {
                 self.terminal.reenter()?;
                 self.state.mark_dirty(Dirty::Input);
@@ -386,19 +382,28 @@ impl Loop {
         let state = &self.state;
         let hits = &mut self.hits;
         let has_secret = state.shows_secret();
-        if !has_secret && take(&mut self.is_recording_behind) {
+        if let Some(recording) = &mut self.recording
+            && !has_secret
+            && take(&mut recording.is_behind)
+        {
             self.terminal.redraw();
         }
         let view =
             |area, buf: &mut ratatui::buffer::Buffer| *hits = app::draw(area, buf, state, &theme);
         let output = self.terminal.draw(view)?;
-        self.is_recording_behind |= has_secret;
-        if !has_secret && !output.is_empty() {
+        // The frame that follows a poll is stored with its own time.
+        if !has_secret && !is_poll && !output.is_empty() {
             self.state.frames.record(self.terminal.frame(), self.state.now);
         }
         let size = self.terminal.size();
-        let recording = self.recording.as_mut().filter(|_| !has_secret && !output.is_empty());
-        let recorded = recording.map_or(Ok(()), |recording| recording.add(size, &output));
+        let recorded = match &mut self.recording {
+            Some(recording) if has_secret => {
+                recording.is_behind = true;
+                Ok(())
+            }
+            Some(recording) if !output.is_empty() => recording.add(size, &output),
+            _ => Ok(()),
+        };
         self.pacer.record_frame(Instant::now(), self.state.dirty);
         self.state.dirty = if is_poll && !output.is_empty() {
             Dirty::Data
@@ -407,7 +412,6 @@ impl Loop {
         } else {
             Dirty::Clean
         };
-        self.state.now = self.clock.now();
         if !is_poll {
             self.runner.perform(match self.state.redraw_after() {
                 Some(wait) => Effect::SetTimer(Timer::Age, wait),

@@ -199,7 +199,7 @@ impl Runner {
                         it.epoch_actors(topic, 0..=BlockHeight::MAX, None, limit).await
                     },
                     move |result| InferenceEvent::PastActors { topic, result }.into(),
-                )
+                );
             }
             Effect::LoadHistory { topic, limit } => self.request(
                 format!("read the past of topic {topic}"),

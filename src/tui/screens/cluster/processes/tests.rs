@@ -4,6 +4,7 @@ use super::*;
 use crate::event::{Event, Timer};
 use crate::harness::Harness;
 use crate::local::{LocalEvent, NodeOptions, Usage};
+use crate::state::stack::Stack;
 
 fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {
     LocalNode {
@@ -135,7 +136,7 @@ fn restarting_process_is_marked_until_it_runs() {
 #[test]
 fn remote_node_cannot_be_stopped() {
     let mut screen = Harness::ready(160, 45);
-    screen.state.stack = Default::default();
+    screen.state.stack = Stack::default();
     screen.press("down D");
     assert!(screen.state.overlays.is_empty());
     screen.shows(&["no local process is selected"]);
