@@ -48,15 +48,6 @@ pub struct NameError {
 /// Tokens that are backgrounds.
 const GROUNDS: [&str; 3] = ["bg", "bar", "sel"];
 
-/// Fill of the body of a falling candle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fill {
-    /// Filled, as the body of a rising candle is. The two differ in color.
-    Solid,
-    /// Shaded. For themes without colors.
-    Shaded,
-}
-
 /// A style for each token.
 ///
 /// The styles [`bg`](Self::bg), [`bar`](Self::bar) and [`sel`](Self::sel) are backgrounds. All
@@ -96,8 +87,6 @@ pub(crate) struct Theme {
     pub(crate) series: [Style; 6],
     /// Lines over candles. They differ from [`up`](Self::up) and [`down`](Self::down).
     pub(crate) overlay: [Style; 3],
-    /// Fill of falling candles.
-    pub(crate) fill_down: Fill,
 }
 
 /// Theme when the screen opens.
@@ -236,7 +225,7 @@ impl Theme {
     }
 
     /// Returns a theme with the styles that `style` returns for the names of the tokens.
-    fn of_styles(name: Name, fill_down: Fill, style: impl Fn(&str) -> Style) -> Self {
+    fn of_styles(name: Name, style: impl Fn(&str) -> Style) -> Self {
         Self {
             name,
             bg: style("bg"),
@@ -256,12 +245,11 @@ impl Theme {
             series: ["series-1", "series-2", "series-3", "series-4", "series-5", "series-6"]
                 .map(&style),
             overlay: ["overlay-1", "overlay-2", "overlay-3"].map(&style),
-            fill_down,
         }
     }
 
     fn painted(name: Name, color: impl Fn(&str) -> Color) -> Self {
-        Self::of_styles(name, Fill::Solid, |token| {
+        Self::of_styles(name, |token| {
             let is_ground = GROUNDS.contains(&token);
             let style = Style::new();
             if is_ground { style.bg(color(token)) } else { style.fg(color(token)) }
@@ -272,7 +260,7 @@ impl Theme {
         let fg = |color| Style::new().fg(color);
         let plain = fg(Color::Reset);
         let is_cvd = name == Name::Cvd;
-        Self::of_styles(name, Fill::Solid, |token| match (token, is_cvd) {
+        Self::of_styles(name, |token| match (token, is_cvd) {
             ("bg" | "bar", _) => Style::new().bg(Color::Reset),
             // The whole row is inverted in a single color. If each cell were inverted in its
             // color, the row would be a patchwork.
@@ -302,7 +290,7 @@ impl Theme {
         let plain = Style::new();
         let bold = plain.add_modifier(Modifier::BOLD);
         let dim = plain.add_modifier(Modifier::DIM);
-        Self::of_styles(name, Fill::Shaded, |token| match token {
+        Self::of_styles(name, |token| match token {
             "sel" => plain.add_modifier(Modifier::REVERSED),
             "muted" | "faint" | "border" | "series-4" | "overlay-3" => dim,
             "focus" | "warn" | "series-2" | "overlay-1" => bold,

@@ -121,7 +121,6 @@ fn theme_without_color_depth_uses_no_colors() {
         for style in styles {
             assert_eq!((style.fg, style.bg), (None, None), "{name}");
         }
-        assert_eq!(theme.fill_down, Fill::Shaded);
     }
 }
 

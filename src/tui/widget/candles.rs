@@ -16,7 +16,7 @@ use super::axis::Scale;
 use super::line::{self, Series};
 use super::paint;
 use super::plot::{self, Layout, Plot};
-use crate::theme::{Fill, Theme};
+use crate::theme::Theme;
 
 /// Number of candles, or of points of a line, in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
@@ -263,7 +263,8 @@ impl Candles<'_> {
     fn draw_candle(&self, buf: &mut Buffer, plot: Plot<'_>, x: u16, candle: &Bucket) {
         let halves = Halves::measure(candle, plot);
         let style = style_of(candle, self.theme);
-        let is_shaded = candle.is_falling() && self.theme.fill_down == Fill::Shaded;
+        // Without colors, only the fill distinguishes falling candles.
+        let is_shaded = candle.is_falling() && style.fg.is_none();
         let shaded = |symbol| match symbol {
             '█' | '▄' | '▀' if is_shaded => '▒',
             _ => symbol,
