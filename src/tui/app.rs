@@ -292,7 +292,7 @@ fn point(state: &mut State, target: Target) {
             cluster.click(target, ClusterContext { nodes, stack, runs, page: 1 });
         }
         Screen::Execute => execute.click(target),
-        Screen::Data => state.data.click(target, state.now),
+        Screen::Data => state.data.click(target),
         Screen::Inference => state.inference.click(target),
         Screen::Logs => {}
         Screen::Overview => match target {

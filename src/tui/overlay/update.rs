@@ -212,7 +212,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
         Goal::Theme(theme) => state.theme = theme,
         Goal::Dataset(dataset) => {
             show(state, Screen::Data);
-            state.data.find_dataset(dataset, state.now);
+            state.data.find_dataset(dataset);
         }
         Goal::Topic(topic) => {
             show(state, Screen::Inference);

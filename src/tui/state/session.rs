@@ -118,7 +118,7 @@ pub(crate) fn select(state: &mut State) {
         && state.data.selected != Some(dataset)
         && state.data.list().iter().any(|listed| listed.id == dataset)
     {
-        state.data.select(dataset, state.now);
+        state.data.select(dataset);
     }
     if let Some(list) = state.inference.topics.value()
         && let Some(topic) = state.saved_selection.topic.take()

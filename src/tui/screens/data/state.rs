@@ -21,7 +21,7 @@ use model::row::Bucket;
 use model::timestamp::Timestamp;
 use strum::VariantArray;
 
-use crate::event::{Acquired, DatasetsPage, Effect, NamedRow, RowsQuery};
+use crate::event::{DatasetsPage, Effect, NamedRow, RowsQuery};
 use crate::screens::data::state::chart::{Chart, Shape};
 use crate::screens::data::state::compare::Compared;
 use crate::screens::data::state::forecast::Forecast;
@@ -78,7 +78,6 @@ pub(crate) struct State {
     pub(crate) pane: Pane,
     /// The dataset that is charted.
     pub(crate) selected: Option<DatasetId>,
-    pub(crate) columns: Resource<Vec<Column>>,
     /// Columns of each dataset, once loaded. Every view chooses its column among these.
     pub(crate) known_columns: BTreeMap<DatasetId, Vec<Column>>,
     /// Names of columns that occurred in rows but not in the list of columns. For each name, the
@@ -112,8 +111,6 @@ pub(crate) struct State {
     pub(crate) tape_top: Option<Timestamp>,
     /// Latest values of the listed datasets.
     pub(crate) sparklines: BTreeMap<DatasetId, RecentValues>,
-    /// Acquisition of a tag and its outcome.
-    pub(crate) tag: Resource<Acquired>,
     /// Tags of the charted dataset.
     pub(crate) tags: Resource<Vec<String>>,
     /// Metadata filter of the list.
@@ -241,6 +238,11 @@ impl State {
         self.chart.nth_newest(self.chart.index_from_newest(time)?)
     }
 
+    /// Returns the columns of the charted dataset. `None` until they are loaded.
+    pub(crate) fn columns(&self) -> Option<&Vec<Column>> {
+        self.known_columns.get(&self.selected?)
+    }
+
     /// Returns the column that the user chose for the charted dataset, or `None` for the default
     /// column.
     pub(crate) fn chosen_column(&self) -> Option<&String> {
@@ -262,7 +264,7 @@ impl State {
     /// Returns the resolutions at which the charted column is available. The service has buckets
     /// only for its default column, which is an integer column only if the metadata names it.
     pub(crate) fn resolutions(&self) -> &'static [Resolution] {
-        let has_buckets = match (self.dataset(), self.columns.value()) {
+        let has_buckets = match (self.dataset(), self.columns()) {
             _ if self.chosen_column().is_some() => false,
             (Some(dataset), Some(columns)) => Shape::has_buckets(&dataset.metadata, columns),
             _ => true,

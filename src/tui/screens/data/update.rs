@@ -127,7 +127,7 @@ impl State {
             DataEvent::Datasets { search, result } if search == self.dataset_search() => {
                 self.on_datasets(result, now);
             }
-            DataEvent::Columns { dataset, result } => self.on_columns(dataset, result, now),
+            DataEvent::Columns { dataset, result } => self.on_columns(dataset, result),
             DataEvent::Pinned { dataset, result } => {
                 self.on_pin_details(dataset, result.map(|details| *details), now);
             }
@@ -158,18 +158,13 @@ impl State {
                     self.on_stream(news, now);
                 }
             }
-            DataEvent::Acquired(result) => {
-                self.tag.settle(result, now);
-                if self.tag.failure().is_none() {
-                    self.load_datasets();
-                }
-            }
+            DataEvent::Acquired(Ok(_)) => self.load_datasets(),
             // A cancelled export has no progress.
             DataEvent::Export(ExportNews::Written(progress)) => {
                 self.export.progress = self.export.progress.is_some().then_some(progress);
             }
             DataEvent::Export(_) => self.export.progress = None,
-            DataEvent::Datasets { .. } | DataEvent::Tags { .. } => {}
+            DataEvent::Datasets { .. } | DataEvent::Tags { .. } | DataEvent::Acquired { .. } => {}
         }
     }
 
@@ -210,7 +205,7 @@ impl State {
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
         // A page key moves by 20 rows.
         if let Some(n) = rows_down(action, 20) {
-            return self.move_by(n, now);
+            return self.move_by(n);
         }
         match action {
             Action::Filter => {
@@ -274,10 +269,7 @@ impl State {
             Action::RowsTable => self.toggle_table(),
             Action::Pin => self.toggle_pin(now),
             Action::Compare => self.toggle_compared(),
-            Action::AcquireTag => {
-                self.tag.begin();
-                self.effects.push(Effect::AcquireTag);
-            }
+            Action::AcquireTag => self.effects.push(Effect::AcquireTag),
             _ => {}
         }
     }
@@ -295,7 +287,7 @@ impl State {
     }
 
     /// Moves the selection down by `n` rows, in the field, table or list that has focus.
-    pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) {
+    pub(crate) fn move_by(&mut self, n: isize) {
         if self.filter.text.is_edited() {
             self.filter.choose(n.signum());
         } else if self.is_table && self.pane == Pane::Chart {
@@ -303,7 +295,7 @@ impl State {
         } else if self.pane == Pane::Tape {
             self.scroll_tape(n);
         } else {
-            self.select_by(|idx| idx.saturating_add_signed(n), now);
+            self.select_by(|idx| idx.saturating_add_signed(n));
         }
     }
 
@@ -332,13 +324,13 @@ impl State {
     }
 
     /// Handles a click.
-    pub(crate) fn click(&mut self, target: Target, now: Timestamp) {
+    pub(crate) fn click(&mut self, target: Target) {
         match target {
             Target::Pane(pane) => self.pane = Pane::numbered(pane).unwrap_or(self.pane),
             Target::Row { pane, row } => {
                 self.pane = Pane::numbered(pane).unwrap_or(self.pane);
                 if self.pane == Pane::List {
-                    self.select_by(|_| row, now);
+                    self.select_by(|_| row);
                 }
             }
             Target::Column { column, .. } => {
@@ -378,7 +370,7 @@ impl State {
 
     /// Selects a dataset that was created or changed, and loads it again.
     pub(crate) fn changed(&mut self, dataset: DatasetId, now: Timestamp) {
-        self.find_dataset(dataset, now);
+        self.find_dataset(dataset);
         self.act(Action::Refresh, now);
         self.effects.extend(self.selected.map(|dataset| Effect::LoadTags { dataset }));
     }

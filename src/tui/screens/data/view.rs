@@ -315,12 +315,12 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
 /// Draws facts about a dataset, each in a row.
 fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_>) {
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
-    let columns = match state.columns.value() {
+    let columns = match state.columns() {
         Some(columns) => {
             let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
             format!("{}: {}", names.len(), names.join(" "))
         }
-        None => state.columns.note(now),
+        None => "loading".to_owned(),
     };
     let tags = match state.tags.value() {
         Some(tags) if tags.is_empty() => "none".to_owned(),

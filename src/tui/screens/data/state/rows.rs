@@ -134,7 +134,7 @@ impl State {
     /// Returns the columns of the table: the columns of a bucket or of the dataset, or the columns
     /// of the latest row while those are unknown.
     pub(crate) fn table_columns(&self) -> Vec<&str> {
-        match self.columns.value() {
+        match self.columns() {
             _ if self.chart.resolution() != Resolution::Raw => BUCKET_COLUMNS.to_vec(),
             Some(columns) => columns.iter().map(|column| column.name.as_str()).collect(),
             None => {

@@ -58,7 +58,7 @@ impl State {
             self.known_columns.remove(&dataset);
             self.chosen_columns.remove(&dataset);
             if Some(dataset) == self.selected {
-                self.select(dataset, now);
+                self.select(dataset);
             }
         }
         // After a failure, the earlier list remains. It is sorted already, and sorting it again
@@ -73,9 +73,9 @@ impl State {
         }
         self.filter.add_values(list);
         if let Some(wanted) = self.wanted.take_if(|id| list.iter().any(|it| it.id == *id)) {
-            self.select(wanted, now);
+            self.select(wanted);
         }
-        self.keep_selection(now);
+        self.keep_selection();
         if is_listed {
             self.load_pins(now);
         }
@@ -83,39 +83,39 @@ impl State {
 
     /// Selects another dataset if the selected one is not listed: the first with a ticker, which
     /// has candles, otherwise the first of the list.
-    fn keep_selection(&mut self, now: Timestamp) {
+    fn keep_selection(&mut self) {
         if self.dataset().is_some() {
             return;
         }
         let list = self.list();
         let ticker = list.iter().find(|dataset| dataset.metadata.contains_key("ticker"));
         if let Some(first) = ticker.or_else(|| list.first()).map(|dataset| dataset.id) {
-            self.select(first, now);
+            self.select(first);
         }
     }
 
     /// Selects another dataset. `to` converts the index of the selected dataset to the index of the
     /// other dataset.
-    pub(crate) fn select_by(&mut self, to: impl FnOnce(usize) -> usize, now: Timestamp) {
+    pub(crate) fn select_by(&mut self, to: impl FnOnce(usize) -> usize) {
         self.wanted = None;
         let list = self.list();
         let idx = list.iter().position(|dataset| Some(dataset.id) == self.selected).unwrap_or(0);
         let dataset = list.get(to(idx).min(list.len().saturating_sub(1))).map(|dataset| dataset.id);
         if let Some(dataset) = dataset.filter(|id| Some(*id) != self.selected) {
-            self.select(dataset, now);
+            self.select(dataset);
         }
     }
 
     /// Charts a dataset. If the list does not contain the dataset, clears the search and the
     /// filter, and charts the dataset as soon as it is listed.
-    pub(crate) fn find_dataset(&mut self, dataset: DatasetId, now: Timestamp) {
+    pub(crate) fn find_dataset(&mut self, dataset: DatasetId) {
         self.pane = Pane::List;
         self.wanted = None;
         if Some(dataset) == self.selected && self.dataset().is_some() {
             return;
         }
         if self.list().iter().any(|listed| listed.id == dataset) {
-            return self.select(dataset, now);
+            return self.select(dataset);
         }
         self.wanted = Some(dataset);
         self.search.clear();
@@ -123,17 +123,12 @@ impl State {
         self.load_datasets();
     }
 
-    pub(crate) fn select(&mut self, dataset: DatasetId, now: Timestamp) {
+    pub(crate) fn select(&mut self, dataset: DatasetId) {
         let before = self.selected.replace(dataset);
         self.close_unneeded_streams(before);
         self.tape.clear();
         self.tape_top = None;
         self.n_list_scrolled = 0;
-        self.columns = match self.known_columns.get(&dataset) {
-            Some(columns) => Resource::loaded(columns.clone(), now),
-            None => Resource::EMPTY,
-        };
-        self.columns.begin();
         if !self.resolutions().contains(&self.zoom.resolution) {
             self.zoom.resolution = Resolution::Raw;
         }
@@ -158,20 +153,14 @@ impl State {
 
     /// Records the columns of a dataset. Loads its rows again if the charted column was guessed
     /// wrong.
-    pub(crate) fn on_columns(
-        &mut self,
-        dataset: DatasetId,
-        result: Outcome<Vec<Column>>,
-        now: Timestamp,
-    ) {
+    pub(crate) fn on_columns(&mut self, dataset: DatasetId, result: Outcome<Vec<Column>>) {
         let guess = self.shape();
-        if let Ok(columns) = &result {
-            self.know_columns(dataset, columns.clone());
+        if let Ok(columns) = result {
+            self.know_columns(dataset, columns);
         }
         if Some(dataset) != self.selected {
             return;
         }
-        self.columns.settle(result, now);
         let is_unserved = !self.resolutions().contains(&self.zoom.resolution);
         if is_unserved {
             self.zoom.resolution = Resolution::Raw;
@@ -192,7 +181,7 @@ impl State {
             return self.load_datasets();
         }
         self.load_pins(now);
-        if let (Some(dataset), None) = (self.selected, self.columns.value()) {
+        if let (Some(dataset), None) = (self.selected, self.columns()) {
             self.effects.push(Effect::LoadColumns { dataset });
         }
         if self.rows.failure().is_some() {
@@ -287,17 +276,18 @@ impl State {
     /// Returns true if `rows` have a column that is not in the list of columns. Returns true only
     /// once for each column.
     pub(crate) fn has_new_column(&mut self, rows: &[NamedRow]) -> bool {
-        let Some(columns) = self.columns.value() else { return false };
+        let Some(columns) = self.columns() else { return false };
         let n_before = self.new_columns.len();
         let names = rows.iter().flat_map(|row| row.values.keys());
         let new = names.filter(|name| columns.iter().all(|column| column.name != **name));
-        self.new_columns.extend(new.cloned());
+        let new: Vec<String> = new.cloned().collect();
+        self.new_columns.extend(new);
         self.new_columns.len() > n_before
     }
 
     /// Charts the next numeric column. After the last column, charts the default column again.
     pub(crate) fn next_column(&mut self) {
-        let (Some(dataset), Some(columns)) = (self.dataset(), self.columns.value()) else {
+        let (Some(dataset), Some(columns)) = (self.dataset(), self.columns()) else {
             return;
         };
         let usual = Shape::from_columns(&dataset.metadata, columns);

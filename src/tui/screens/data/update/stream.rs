@@ -103,7 +103,6 @@ impl State {
             self.load_again();
         }
         if has_new_column && let Some(dataset) = self.selected {
-            self.columns.begin();
             self.effects.push(Effect::LoadColumns { dataset });
         }
     }

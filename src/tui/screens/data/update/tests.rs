@@ -373,7 +373,7 @@ fn selected_dataset_stays_selected_when_the_list_changes() {
     assert_eq!(state.selected, Some(id(2)));
     let effects = found(&mut state, &[dataset(9, "new"), dataset(1, "cpu"), dataset(2, "market")]);
     assert_eq!((state.selected, effects), (Some(id(2)), Vec::new()));
-    state.click(Target::Row { pane: Pane::List.number(), row: 0 }, at(0));
+    state.click(Target::Row { pane: Pane::List.number(), row: 0 });
     assert_eq!(state.selected, Some(id(9)));
 }
 
@@ -514,11 +514,11 @@ fn dataset_that_does_not_match_the_search_is_opened_by_its_id() {
     state.search.set("mar");
     found(&mut state, &[dataset(2, "market")]);
     assert_eq!(state.all.len(), 2, "the palette lists all datasets");
-    let asked = effects_of(&mut state, |state| state.find_dataset(id(1), at(1)));
+    let asked = effects_of(&mut state, |state| state.find_dataset(id(1)));
     assert!(asked.contains(&Effect::LoadDatasets(DatasetSearch::ALL)), "{asked:?}");
     found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
     assert_eq!(state.selected, Some(id(1)));
-    state.find_dataset(id(9), at(2));
+    state.find_dataset(id(9));
     state.act(Action::Down, at(3));
     found(&mut state, &[dataset(2, "market"), dataset(9, "new")]);
     assert_eq!(state.selected, Some(id(2)), "another dataset was selected meanwhile");

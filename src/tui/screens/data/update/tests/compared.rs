@@ -154,7 +154,7 @@ fn at_most_three_datasets_are_compared_with_the_charted_dataset() {
     let listed: Vec<_> = (1..=5).map(|n| dataset(n, "one")).collect();
     found(&mut state, &listed);
     for n in 1..=4 {
-        state.select(id(n), at(0));
+        state.select(id(n));
         state.act(Action::Compare, at(0));
     }
     assert_eq!(state.compared.len(), COMPARED_MAX);
@@ -183,7 +183,7 @@ fn compared_dataset_that_is_gone_is_removed() {
 #[test]
 fn changing_the_column_of_a_compared_dataset_replaces_its_rows() {
     let (mut state, _) = comparing();
-    state.select(id(1), at(0));
+    state.select(id(1));
     let columns = columns(id(1), &[("value", Dtype::Float), ("other", Dtype::Float)]);
     take(&mut state, DataEvent::Columns { dataset: id(1), result: Ok(columns) }, 0);
     act(&mut state, Action::NextColumn, 0);
