@@ -77,13 +77,9 @@ pub(super) fn append(
     let beneath = beneath.map(|beneath| &beneath.rows);
     // Computes the buckets before anything is written, while SQLite can still copy chunks directly from
     // the file.
-    let touched = match fold.filter(|_| !is_after) {
-        Some(fold) => {
-            let kept_from = progress.state.kept_from;
-            Some(buckets::touched(connection, dataset, fold, rows, beneath, kept_from)?)
-        }
-        None => None,
-    };
+    let kept_from = progress.state.kept_from;
+    let touch = |fold| buckets::touched(connection, dataset, fold, rows, beneath, kept_from);
+    let touched = fold.filter(|_| !is_after).map(touch).transpose()?;
     let late = rows.times.get(..progress.state.newest.map_or(0, |newest| rows.first_after(newest)));
     let late = late.unwrap_or_default();
     let held = match &touched {
@@ -132,7 +128,7 @@ pub(super) fn put(
     let series = SeriesId::rows(dataset);
     let end = chunks::end(connection, series)?;
     let (fresh_from, empty) = (chunks::fresh_from(end), rows.empty_like());
-    let n_late = rows.first_not_before(fresh_from);
+    let n_late = end.map_or(0, |end| rows.first_after(end));
     let late = rows.part(0..n_late);
     if let (Some(first), Some(last)) = (late.times.first(), late.times.last()) {
         let n_chunks_max = n_late / LATE_ROWS_PER_CHUNK;

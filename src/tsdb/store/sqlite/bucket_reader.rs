@@ -72,9 +72,11 @@ pub(super) fn batches(
     let mut flow = ControlFlow::Continue(());
     // Bucket of the last finer bucket, which finer buckets of the next batch can extend.
     let mut last: Option<Bucket> = None;
-    let mut pass = |buckets: Vec<Bucket>| match buckets.is_empty() {
-        true => Ok(ControlFlow::Continue(())),
-        false => visit(RowBatch::of_rows(Rows::Buckets(buckets))),
+    let mut pass = |buckets: Vec<Bucket>| {
+        if buckets.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        visit(RowBatch::of_rows(Rows::Buckets(buckets)))
     };
     let empty = scan::empty(connection, source)?;
     Scan::all(source, span, empty).batches(connection, &mut |batch| {

@@ -221,16 +221,10 @@ fn remove_texts(connection: &Connection, id: DatasetId, texts: &SearchTexts) -> 
 /// Returns the distinct letters and pairs of letters of a text. Letters and pairs are encoded as
 /// hexadecimal digits, so that the tokenizer of the index does not split words at punctuation.
 pub(super) fn grams(text: &str) -> String {
-    let mut found = BTreeSet::new();
-    let mut starts = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).peekable();
-    let mut at = 0;
-    while let Some(end) = starts.next() {
-        found.extend(text.get(at..end));
-        if let Some(next) = starts.peek() {
-            found.extend(text.get(at..*next));
-        }
-        at = end;
-    }
+    let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect::<Vec<_>>();
+    let grams = [2, 3].into_iter().flat_map(|n| ends.windows(n));
+    let found: BTreeSet<&str> =
+        grams.filter_map(|ends| text.get(*ends.first()?..*ends.last()?)).collect();
     found.into_iter().map(|gram| hex(gram) + " ").collect()
 }
 

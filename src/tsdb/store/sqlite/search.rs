@@ -148,14 +148,12 @@ fn look_up(
     skip: usize,
     limit: usize,
 ) -> Result<Found> {
+    let until = skip.saturating_add(limit);
     let mut walk = Walk {
         seen,
         taken: RoaringBitmap::new(),
-        n_taken: 0,
-        page: Vec::new(),
-        from: skip,
-        until: skip.saturating_add(limit),
-        end: skip.saturating_add(limit).saturating_add(COUNTED_MAX),
+        in_order: Vec::new(),
+        n_max: until.saturating_add(COUNTED_MAX),
         n_checked: 0,
     };
     let with_prefix = "SELECT id FROM datasets WHERE folded >= ?1 AND folded < ?1 || char(1114111)
@@ -177,24 +175,23 @@ fn look_up(
     };
     let checked = |rank| (has_short && kind == "runs").then_some((text, rank));
     let all = phrases.join(" AND ");
-    let mut is_whole = walk.take_all(connection, with_prefix, text, None)?;
+    let mut steps = vec![(with_prefix.to_owned(), text.to_owned(), None)];
     // An index ignores everything after a NUL character in the text, so such a text cannot be looked up.
-    if is_whole && !words.is_empty() && !text.contains('\0') {
-        is_whole = walk.take_all(connection, &within("name"), &all, checked(Rank::Name))?
-            && walk.take_all(
-                connection,
-                &within("description"),
-                &all,
-                checked(Rank::Description),
-            )?;
-        if is_whole && words.len() > 1 {
-            let any = phrases.join(" OR ");
-            is_whole =
-                walk.take_all(connection, &within("name"), &any, Some((text, Rank::Across)))?;
+    if !words.is_empty() && !text.contains('\0') {
+        steps.push((within("name"), all.clone(), checked(Rank::Name)));
+        steps.push((within("description"), all, checked(Rank::Description)));
+        if words.len() > 1 {
+            steps.push((within("name"), phrases.join(" OR "), Some((text, Rank::Across))));
         }
     }
-    let count = if is_whole { u64::try_from(walk.n_taken).ok() } else { None };
-    Ok(Found { count, is_last: walk.n_taken <= walk.until, page: walk.page })
+    let mut is_whole = true;
+    for (sql, text, checked) in steps {
+        is_whole = is_whole && walk.take_all(connection, &sql, &text, checked)?;
+    }
+    let n_taken = walk.in_order.len();
+    let count = if is_whole { u64::try_from(n_taken).ok() } else { None };
+    let page = walk.in_order.into_iter().skip(skip).take(limit).collect();
+    Ok(Found { count, is_last: n_taken <= until, page })
 }
 
 /// Reads the texts of a dataset and returns its rank for `text`, with its lowercase name. See [`rank`].
@@ -212,11 +209,9 @@ fn rank_of(connection: &Connection, id: u32, text: &str) -> Result<Option<(Rank,
 struct Walk<'a> {
     seen: &'a RoaringBitmap,
     taken: RoaringBitmap,
-    n_taken: usize,
-    page: Vec<u32>,
-    from: usize,
-    until: usize,
-    end: usize,
+    in_order: Vec<u32>,
+    /// Number of matches that are counted.
+    n_max: usize,
     n_checked: usize,
 }
 
@@ -248,11 +243,8 @@ impl Walk<'_> {
                 }
             }
             self.taken.insert(id);
-            if (self.from..self.until).contains(&self.n_taken) {
-                self.page.push(id);
-            }
-            self.n_taken += 1;
-            if self.n_taken > self.end {
+            self.in_order.push(id);
+            if self.in_order.len() > self.n_max {
                 return Ok(false);
             }
         }

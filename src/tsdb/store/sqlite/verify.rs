@@ -44,8 +44,11 @@ pub(crate) fn verify(
     let read = connection.transaction()?;
     tables::SCHEMA.check_version(&read)?;
     let mut report = Report::default();
-    for complaint in complaints(&read)? {
-        report.fault(format!("the file is damaged: {complaint}"));
+    let check = format!("PRAGMA integrity_check({COMPLAINTS_MAX})");
+    for complaint in read.all(&check, [], |row| row.get::<_, String>(0))? {
+        if complaint != "ok" {
+            report.fault(format!("the file is damaged: {complaint}"));
+        }
     }
     let n_rows: u64 = read.value(
         "SELECT (SELECT coalesce(sum(n), 0) FROM chunks WHERE resolution = 0)
@@ -61,12 +64,6 @@ pub(crate) fn verify(
         verifier.dataset(dataset)?;
     }
     Ok(verifier.report)
-}
-
-fn complaints(connection: &Connection) -> Result<Vec<String>> {
-    let sql = format!("PRAGMA integrity_check({COMPLAINTS_MAX})");
-    let found: Vec<String> = connection.all(&sql, [], |row| row.get(0))?;
-    Ok(found.into_iter().filter(|complaint| complaint != "ok").collect())
 }
 
 struct Verifier<'a> {
@@ -199,38 +196,25 @@ impl Verifier<'_> {
         window: Span,
         kept_from: Option<Timestamp>,
     ) -> Result<()> {
-        let dataset = rebuild.dataset;
-        let mut finer: Option<Vec<Bucket>> = None;
-        for resolution in KEPT {
+        let (connection, dataset) = (self.connection, rebuild.dataset);
+        let archived = ready(records::months(&mut &*connection, dataset, window))?;
+        // Buckets of five minutes with pruned or archived rows are skipped, since not all of their rows
+        // are stored.
+        let is_known = |bucket: &Bucket| {
+            let month = Month::of(bucket.timestamp);
+            kept_from.is_none_or(|kept_from| bucket.timestamp >= kept_from)
+                && archived.binary_search_by_key(&month, |archived| archived.file.month).is_err()
+        };
+        let n_rows = scan::count(connection, SeriesId::rows(dataset), window)?;
+        let mut want = rebuild.fold(connection, window, &mut Vec::new())?;
+        self.passed(n_rows);
+        want.retain(is_known);
+        for (idx, resolution) in KEPT.into_iter().enumerate() {
             let series = SeriesId { dataset, resolution };
-            let found = bucket_reader::read(self.connection, series, window)?;
-            let archived = ready(records::months(&mut &*self.connection, dataset, window))?;
-            let is_archived = |start: Timestamp| {
-                archived.binary_search_by_key(&Month::of(start), |month| month.file.month).is_ok()
-            };
-            // Buckets of five minutes with pruned or archived rows are skipped, since not all of their
-            // rows are stored.
-            let is_known = |bucket: &Bucket| {
-                resolution != Resolution::FiveMinutes
-                    || (kept_from.is_none_or(|kept_from| bucket.timestamp >= kept_from)
-                        && !is_archived(bucket.timestamp))
-            };
-            let want = match &finer {
-                None => {
-                    let rows = SeriesId::rows(dataset);
-                    let n_rows = scan::count(self.connection, rows, window)?;
-                    let folded = rebuild.fold(self.connection, window, &mut Vec::new())?;
-                    self.passed(n_rows);
-                    folded
-                }
-                Some(finer) => coarsen(finer, resolution),
-            };
-            self.compare(
-                series,
-                want.into_iter().filter(is_known),
-                found.iter().copied().filter(is_known),
-            );
-            finer = Some(found);
+            let stored = bucket_reader::read(connection, series, window)?;
+            let found = stored.iter().filter(|bucket| idx > 0 || is_known(bucket)).copied();
+            self.compare(series, want, found);
+            want = KEPT.get(idx + 1).map_or_else(Vec::new, |longer| coarsen(&stored, *longer));
         }
         Ok(())
     }
@@ -238,7 +222,7 @@ impl Verifier<'_> {
     fn compare(
         &mut self,
         series: SeriesId,
-        want: impl Iterator<Item = Bucket>,
+        want: Vec<Bucket>,
         found: impl Iterator<Item = Bucket>,
     ) {
         let mut both: BTreeMap<Timestamp, [Option<Bucket>; 2]> = BTreeMap::new();
