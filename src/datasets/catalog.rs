@@ -224,7 +224,10 @@ impl Datasets {
             Some(known) if !known.is_public => return Err(OperationError::TAG_PRIVATE),
             Some(_) => {}
         }
-        let is_new = self.store.change_tag(TagChange::Acquire { tag: tag.to_owned(), key }).await?;
+        let is_new = self
+            .store
+            .change_tag(TagChange::Give { owner: None, tag: tag.to_owned(), key })
+            .await?;
         if is_new { Ok(()) } else { Err(OperationError::TAG_HELD) }
     }
 
@@ -303,7 +306,7 @@ impl Datasets {
     /// The same as for [`Self::holders`].
     pub(crate) async fn give_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<bool> {
         self.check_owns_tag(key, tag).await?;
-        let change = TagChange::Give { owner: key, tag: tag.to_owned(), key: other };
+        let change = TagChange::Give { owner: Some(key), tag: tag.to_owned(), key: other };
         Ok(self.store.change_tag(change).await?)
     }
 
@@ -315,7 +318,7 @@ impl Datasets {
     /// the tag.
     pub(crate) async fn take_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<()> {
         self.check_owns_tag(key, tag).await?;
-        let change = TagChange::Take { owner: key, tag: tag.to_owned(), key: other };
+        let change = TagChange::Take { owner: Some(key), tag: tag.to_owned(), key: other };
         let held_it = self.store.change_tag(change).await?;
         self.hub.recheck_access_of(other);
         if held_it { Ok(()) } else { Err(OperationError::KEY_UNKNOWN) }
@@ -327,7 +330,7 @@ impl Datasets {
     /// # Errors
     /// [`OperationError::TAG_UNKNOWN`] if the key holds no tag of this name.
     pub(crate) async fn release_tag(&self, key: KeyId, tag: &str) -> Result<()> {
-        let change = TagChange::Release { tag: tag.to_owned(), key };
+        let change = TagChange::Take { owner: None, tag: tag.to_owned(), key };
         let held_it = self.store.change_tag(change).await?;
         self.hub.recheck_access_of(key);
         if held_it { Ok(()) } else { Err(OperationError::TAG_UNKNOWN) }

@@ -243,36 +243,22 @@ pub enum TagChange {
     Attach(DatasetId, String),
     /// Detaches a tag from a dataset.
     Detach(DatasetId, String),
-    /// Gives a public tag to a key that asked for it.
-    Acquire {
-        /// Name of the tag.
-        tag: String,
-        /// Key that receives the tag.
-        key: KeyId,
-    },
-    /// Gives a tag of an owner to a key.
+    /// Gives a tag to a key.
     Give {
-        /// Key that owns the tag.
-        owner: KeyId,
+        /// Key that owns the tag; `None` for a public tag.
+        owner: Option<KeyId>,
         /// Name of the tag.
         tag: String,
         /// Key that receives the tag.
         key: KeyId,
     },
-    /// Revokes a tag of an owner from a key.
+    /// Revokes a tag from a key.
     Take {
-        /// Key that owns the tag.
-        owner: KeyId,
+        /// Key that owns the tag; `None` for all tags of this name.
+        owner: Option<KeyId>,
         /// Name of the tag.
         tag: String,
         /// Key from which the tag is revoked.
-        key: KeyId,
-    },
-    /// Revokes all tags of a name from a key.
-    Release {
-        /// Name of the tags.
-        tag: String,
-        /// Key that holds the tags.
         key: KeyId,
     },
 }

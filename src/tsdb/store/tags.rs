@@ -40,31 +40,19 @@ pub(super) async fn change<S: Session>(s: &mut S, change: TagChange) -> Result<b
             }
             removed.len() as u64
         }
-        TagChange::Acquire { tag, key } => {
-            let sql = "INSERT INTO datasets.key_tags (key, tag) SELECT ?1, id FROM datasets.tags
-                 WHERE name = ?2 AND is_public ON CONFLICT DO NOTHING";
-            s.run(sql, &[&key.get(), &sought(tag)]).await?
-        }
         TagChange::Give { owner, tag, key } => {
             let sql = "INSERT INTO datasets.key_tags (key, tag) SELECT ?1, id FROM datasets.tags
-                 WHERE name = ?2 AND owner = ?3 ON CONFLICT DO NOTHING";
-            s.run(sql, &[&key.get(), &sought(tag), &owner.get()]).await?
+                 WHERE name = ?2 AND (owner = ?3 OR ?3 IS NULL AND is_public)
+                 ON CONFLICT DO NOTHING";
+            s.run(sql, &[&key.get(), &sought(tag), &owner.map(KeyId::get)]).await?
         }
         TagChange::Take { owner, tag, key } => {
-            let sql = "DELETE FROM datasets.key_tags WHERE key = ?1
-                 AND tag = (SELECT id FROM datasets.tags WHERE name = ?2 AND owner = ?3)";
-            s.run(sql, &[&key.get(), &sought(tag), &owner.get()]).await?
-        }
-        TagChange::Release { tag, key } => {
-            let sql = "DELETE FROM datasets.key_tags WHERE key = ?1
-                 AND tag IN (SELECT id FROM datasets.tags WHERE name = ?2)";
-            s.run(sql, &[&key.get(), &sought(tag)]).await?
+            let sql = "DELETE FROM datasets.key_tags WHERE key = ?1 AND tag IN (
+                 SELECT id FROM datasets.tags WHERE name = ?2 AND (owner = ?3 OR ?3 IS NULL))";
+            s.run(sql, &[&key.get(), &sought(tag), &owner.map(KeyId::get)]).await?
         }
     };
-    let is_withdrawal = matches!(
-        change,
-        TagChange::Detach(..) | TagChange::Take { .. } | TagChange::Release { .. }
-    );
+    let is_withdrawal = matches!(change, TagChange::Detach(..) | TagChange::Take { .. });
     if n_changed > 0 && is_withdrawal {
         s.count_withdrawal().await?;
     }
@@ -164,10 +152,7 @@ pub(super) async fn grants<S: Session>(s: &mut S) -> Result<Vec<TagChange>> {
          WHERE t.is_public OR t.owner IS NOT NULL ORDER BY kt.key, t.id";
     let grant = |row: &Row<'_>| {
         let (key, tag) = (KeyId::new(row.get(0)?), row.get(1)?);
-        Ok(match row.get::<Option<i64>>(2)?.map(KeyId::new) {
-            None => TagChange::Acquire { tag, key },
-            Some(owner) => TagChange::Give { owner, tag, key },
-        })
+        Ok(TagChange::Give { owner: row.get::<Option<i64>>(2)?.map(KeyId::new), tag, key })
     };
     s.all(sql, &[], grant).await
 }

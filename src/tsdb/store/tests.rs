@@ -200,7 +200,7 @@ async fn visibility(open: Open<'_>) {
     assert!(store.change_tag(TagChange::Attach(id, "members".to_owned())).await.unwrap());
     assert_eq!(store.sight(Some(key(2)), &which).unwrap(), None, "it has to acquire the tag first");
     for (tag, want) in [("public", true), ("public", false), ("members", false)] {
-        let change = TagChange::Acquire { tag: tag.to_owned(), key: key(2) };
+        let change = TagChange::Give { owner: None, tag: tag.to_owned(), key: key(2) };
         assert_eq!(store.change_tag(change).await.unwrap(), want, "{tag}");
     }
     let grant = store.sight(Some(key(2)), &which).unwrap().unwrap();

@@ -101,8 +101,8 @@ pub(crate) fn fill(store: &dyn Store) {
         block_on(store.prune(id(3), time(31_333), 99_999, Arc::new(|_| {}))).unwrap().n_rows > 0
     );
     for change in [
-        TagChange::Acquire { tag: "public".to_owned(), key: reader },
-        TagChange::Give { owner, tag: "desk".to_owned(), key: reader },
+        TagChange::Give { owner: None, tag: "public".to_owned(), key: reader },
+        TagChange::Give { owner: Some(owner), tag: "desk".to_owned(), key: reader },
     ] {
         assert!(block_on(store.change_tag(change)).unwrap());
     }

@@ -197,18 +197,14 @@ impl Model {
                 let known = store.tags(TagFilter::KnownTo(key(owner))).unwrap();
                 let is_own = |tag: &Tag| tag.owner == Some(key(owner)) && tag.name == name;
                 assert_eq!(known.iter().any(is_own), is_there);
-                let is_new = store
-                    .change_tag(TagChange::Give { owner: key(owner), tag: name, key: key(number) })
-                    .await
-                    .unwrap();
+                let give = TagChange::Give { owner: Some(key(owner)), tag: name, key: key(number) };
+                let is_new = store.change_tag(give).await.unwrap();
                 assert_eq!(is_new, is_there && self.held.insert((number, owner, tag)));
             }
             Step::Take { owner, key: number, tag } => {
                 let name = self.tag(tag);
-                let held_it = store
-                    .change_tag(TagChange::Take { owner: key(owner), tag: name, key: key(number) })
-                    .await
-                    .unwrap();
+                let take = TagChange::Take { owner: Some(key(owner)), tag: name, key: key(number) };
+                let held_it = store.change_tag(take).await.unwrap();
                 assert_eq!(held_it, self.held.remove(&(number, owner, tag)));
             }
             Step::Delete { nth } if nth < self.datasets.len() => {
