@@ -2,66 +2,55 @@
 
 use std::fmt;
 
+use jiff::ToSpan as _;
+use jiff::civil::{Date, Time};
+use jiff::tz::Offset;
 use model::timestamp::Timestamp;
 
-use crate::span::Span;
-
-/// Microseconds per day.
-const DAY_MICROS: i64 = 86_400_000_000;
+use crate::span::{Span, just_before};
 
 /// A calendar month in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Month {
-    /// Number of months since January of year 0.
-    number: i64,
+    /// First day of the month.
+    first: Date,
 }
 
 impl Month {
     /// Returns the month of a timestamp.
     #[must_use]
-    pub const fn of(timestamp: Timestamp) -> Self {
-        // Converts days to the Gregorian calendar with eras of 400 years that begin in March.
-        let days = timestamp.micros().div_euclid(DAY_MICROS) + 719_468;
-        let era = days.div_euclid(146_097);
-        let day = days.rem_euclid(146_097);
-        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-        let day_of_year = day - (365 * year + year / 4 - year / 100);
-        let month_from_march = (5 * day_of_year + 2) / 153;
-        Self { number: (era * 400 + year) * 12 + month_from_march + 2 }
+    pub fn of(timestamp: Timestamp) -> Self {
+        // Cannot fail: jiff supports all timestamps.
+        let at = jiff::Timestamp::from_microsecond(timestamp.micros()).unwrap_or_default();
+        Self { first: Offset::UTC.to_datetime(at).date().first_of_month() }
     }
 
     /// Returns the first timestamp of the month.
     #[must_use]
-    pub const fn start(self) -> Timestamp {
-        let from_march = self.number - 2;
-        let year = from_march.div_euclid(12);
-        let month = from_march.rem_euclid(12);
-        let era = year.div_euclid(400);
-        let year_of_era = year.rem_euclid(400);
-        let day_of_era =
-            year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + (153 * month + 2) / 5;
-        let days = era * 146_097 + day_of_era - 719_468;
-        Timestamp::from_micros(days * DAY_MICROS)
+    pub fn start(self) -> Timestamp {
+        let start = Offset::UTC.to_timestamp(self.first.to_datetime(Time::midnight()));
+        // Fails only at the ends of the calendar, which begins and ends within a month.
+        let end = if self.first.year() < 0 { Timestamp::MIN } else { Timestamp::MAX };
+        start.map_or(end, |start| Timestamp::from_micros(start.as_microsecond()))
     }
 
-    /// Returns the following month.
+    /// Returns the following month, or the end of the calendar.
     #[must_use]
-    pub const fn next(self) -> Self {
-        Self { number: self.number + 1 }
+    pub fn next(self) -> Self {
+        Self { first: self.first.saturating_add(1.month()) }
     }
 
     /// Returns the span of all timestamps in the month.
     #[must_use]
-    pub const fn span(self) -> Span {
-        let last = Timestamp::from_micros(self.next().start().micros() - 1);
-        Span { first: self.start(), last }
+    pub fn span(self) -> Span {
+        Span { first: self.start(), last: just_before(self.next().start()) }
     }
 }
 
 impl fmt::Display for Month {
     /// Formats the month like `2024-03`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}", self.number.div_euclid(12), self.number.rem_euclid(12) + 1)
+        write!(f, "{:04}-{:02}", self.first.year(), self.first.month())
     }
 }
 
@@ -84,5 +73,9 @@ mod tests {
         check("1969-12-31T23:59:59Z", "1969-12", "1969-12-01T00:00:00Z");
         check("2000-01-01T00:00:00Z", "2000-01", "2000-01-01T00:00:00Z");
         check("1900-02-28T12:00:00Z", "1900-02", "1900-02-01T00:00:00Z");
+        for end in [Timestamp::MIN, Timestamp::MAX] {
+            let span = Month::of(end).span();
+            assert!(span.first <= end && end.micros() <= span.last.micros() + 1, "{span:?}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::archive::month::Month;
 use crate::span::Span;
 
 /// Returns the starts of the months that contain the first and the last timestamp of a span.
-const fn months_of(span: Span) -> (Time, Time) {
+fn months_of(span: Span) -> (Time, Time) {
     (Time(Month::of(span.first).start()), Time(Month::of(span.last).start()))
 }
 
