@@ -1,5 +1,7 @@
 //! Statements that append and remove rows and update their buckets. Each write is one transaction.
 
+use std::slice::from_ref;
+
 use model::block::{Block, Series};
 use model::dataset::DatasetId;
 use model::resolution::Resolution;
@@ -14,7 +16,7 @@ use super::time::{EARLIEST, Time, bounds};
 use super::{Result, StoreError, binary, reads};
 use crate::archive::month::Month;
 use crate::catalog::Refusal;
-use crate::rollup::{Fold, Folding, Refolded, bucket_at, starts_of};
+use crate::rollup::{Fold, Refolded, bucket_at, starts_of};
 use crate::span::{Span, just_before};
 use crate::store::row_changes::{self, RowChange};
 use crate::store::session::{Row, Session as _};
@@ -88,15 +90,19 @@ async fn store(
 ) -> Result<Vec<Timestamp>> {
     let mut stored = beneath.times.clone();
     let folded = rows.part(n_folded..rows.len());
-    let levels = match head.fold {
-        Some(fold) if is_after => extend(c, head, fold, &folded).await?,
-        Some(fold) => {
-            let sources = buckets::read_sources(c, head, &folded.times).await?;
-            let changed = refold(c, head, fold, &folded, beneath, &folded.times).await?;
-            Levels::refold(&folded.times, changed, &sources)
-        }
-        None => Levels::default(),
-    };
+    let mut levels = Levels::default();
+    if let (Some(fold), Some(first)) = (head.fold, folded.times.first()) {
+        let times = if is_after { from_ref(first) } else { &folded.times };
+        let sources = buckets::read_sources(c, head, times).await?;
+        let changed = if is_after {
+            let last = bucket_at(&sources.finest, FINEST.bucket_start(*first));
+            let extended = fold.buckets(&folded, FINEST, last).into_iter();
+            extended.map(|bucket| (bucket.timestamp, Some(bucket))).collect()
+        } else {
+            refold(c, head, fold, &folded, beneath, times).await?
+        };
+        levels = Levels::refold(times, changed, &sources);
+    }
     if let Some(newest) = head.state.newest.filter(|_| !is_after) {
         let late = rows.times.get(..rows.first_after(newest)).unwrap_or_default();
         let sql = "DELETE FROM datasets.rows WHERE dataset = $1 AND ts = ANY($2) RETURNING ts";
@@ -110,17 +116,6 @@ async fn store(
     levels.put(c, head.dataset).await?;
     head.state.newest = head.state.newest.max(rows.times.last().copied());
     Ok(stored)
-}
-
-/// Adds rows to the stored buckets. The rows must come after all stored rows.
-async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> Result<Levels> {
-    let Some(first) = rows.times.first().copied() else { return Ok(Levels::default()) };
-    let stored = buckets::read_sources(c, head, &[first]).await?;
-    let start = FINEST.bucket_start(first);
-    let last = bucket_at(&stored.finest, start);
-    let folded = fold.buckets(rows, FINEST, last).into_iter();
-    let changed = folded.map(|bucket| (bucket.timestamp, Some(bucket))).collect();
-    Ok(Levels::refold(&[], changed, &stored))
 }
 
 /// Computes the buckets of five minutes that contain `times` from `beneath`, the stored rows and `rows`,
@@ -137,13 +132,8 @@ async fn refold(
     let newest = head.state.newest;
     let known = starts.iter().filter(|start| newest.is_some_and(|newest| **start <= newest));
     let spans: Vec<Span> = known.map(|start| series::span(FINEST, *start)).collect();
-    let mut stored = reads::rows_within(c, head, NUMBER_COLUMNS, &spans).await?;
-    if !beneath.is_empty() {
-        stored = beneath.merge(&stored);
-    }
-    let mut folding = Folding::new(fold, FINEST, None);
-    folding.add(&stored, Some((rows, 0..rows.len())));
-    let folded = folding.finish();
+    let stored = reads::rows_within(c, head, NUMBER_COLUMNS, &spans).await?;
+    let folded = fold.buckets(&beneath.merge(&stored).merge(rows), FINEST, None);
     let changed = |start| (start, bucket_at(&folded, start));
     Ok(starts.into_iter().map(changed).collect())
 }
