@@ -67,18 +67,11 @@ impl Archive {
             let read = PageRead { skip: DELETE_ROWS, ..PageRead::raw(span, Order::Ascending, 1) };
             let rest = self.store.page(dataset, &read)?.rows.timestamp(0);
             let part = Span { last: rest.map_or(span.last, just_before), ..span };
-            let delete = || {
+            let removed = repeat(|| {
                 let archived = self.deletion(dataset, part)?;
                 let deletion = RowDeletion { span: part, now, archived };
                 block_on(self.store.delete_rows(dataset, deletion, Arc::clone(on_commit)))
-            };
-            let mut repetitions = 1..TRIES;
-            let removed = loop {
-                match delete() {
-                    Err(StoreError::ArchiveChanged { .. }) if repetitions.next().is_some() => {}
-                    done => break done?,
-                }
-            };
+            })?;
             n_rows = n_rows.saturating_add(removed.n_rows);
             let Some(first) = rest else { return Ok(Removed { n_rows, ..removed }) };
             span.first = first;
@@ -179,14 +172,14 @@ impl ArchivedStore {
 }
 
 /// Repeats a write whose preparation read archived rows that were changed before the commit.
-async fn repeat<T, F: Future<Output = Result<T>>>(mut write: impl FnMut() -> F) -> Result<T> {
+fn repeat<T>(mut write: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..TRIES {
-        match write().await {
+        match write() {
             Err(StoreError::ArchiveChanged { .. }) => {}
             done => return done,
         }
     }
-    write().await
+    write()
 }
 
 impl Store for ArchivedStore {
@@ -206,13 +199,12 @@ impl Store for ArchivedStore {
             if !matches!(appended, Err(StoreError::ArchiveChanged { .. })) {
                 return appended;
             }
-            repeat(|| async {
-                let rows = append.rows.clone();
-                let beneath = self.blocking(move |archive| archive.beneath(dataset, &rows)).await?;
-                let append = Append { beneath: Some(beneath), ..append.clone() };
-                store.append(dataset, append, Arc::clone(&on_commit)).await
-            })
-            .await
+            let write = move |archive: &Archive| {
+                let beneath = Some(archive.beneath(dataset, &append.rows)?);
+                let append = Append { beneath, ..append.clone() };
+                block_on(archive.store.append(dataset, append, Arc::clone(&on_commit)))
+            };
+            self.blocking(move |archive| repeat(|| write(archive))).await
         }
         .boxed()
     }
