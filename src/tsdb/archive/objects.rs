@@ -115,14 +115,12 @@ impl Objects {
             Target::Directory(path) => {
                 lock = Some(path.join(LOCK));
                 match std::fs::metadata(path) {
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                        return Err(ObjectError::NoDirectory { path: path.clone() });
+                    Ok(found) if found.is_dir() => {}
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(ObjectError::Failed(error.into()));
                     }
-                    Ok(found) if !found.is_dir() => {
-                        return Err(ObjectError::NoDirectory { path: path.clone() });
-                    }
-                    found => found.map_err(|error| ObjectError::Failed(error.into()))?,
-                };
+                    _ => return Err(ObjectError::NoDirectory { path: path.clone() }),
+                }
                 let directory = LocalFileSystem::new_with_prefix(path)
                     .map_err(|error| ObjectError::Failed(error.into()))?;
                 Arc::new(directory.with_fsync(true))
