@@ -410,22 +410,21 @@ impl OpenMonth<'_> {
 
 /// Splits a span into the archived months and the gaps between them.
 pub(super) fn segments(span: Span, months: &[ArchivedMonth]) -> Vec<Segment<'_>> {
-    let (mut segments, mut from) = (Vec::new(), span.first.micros());
+    let (mut segments, mut rest) = (Vec::new(), span);
     for month in months {
         let here = month.file.month.span().overlap(span);
         if here.is_empty() {
             continue;
         }
-        if from < here.first.micros() {
-            let gap = Span { first: Timestamp::from_micros(from), last: just_before(here.first) };
+        if rest.first < here.first {
+            let gap = Span { last: just_before(here.first), ..rest };
             segments.push(Segment { span: gap, month: None });
         }
         segments.push(Segment { span: here, month: Some(month) });
-        from = here.last.micros() + 1;
+        rest.first = just_after(here.last);
     }
-    if from <= span.last.micros() {
-        let gap = Span { first: Timestamp::from_micros(from), last: span.last };
-        segments.push(Segment { span: gap, month: None });
+    if !rest.is_empty() {
+        segments.push(Segment { span: rest, month: None });
     }
     segments
 }
