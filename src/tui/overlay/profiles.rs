@@ -96,10 +96,8 @@ fn take_local(state: &mut State) {
 /// Returns an empty form for the key of `profile`.
 fn key_form(profile: &str) -> Form {
     let key = FormField::new("key", "UP-… It is never shown. ^U clears it", "").required().secret();
-    let key = key.checked(|text| {
-        let problem = "a key must be UP- followed by 24 hexadecimal digits";
-        text.parse::<ApiKey>().err().map(|_| problem.to_owned())
-    });
+    let problem = "a key must be UP- followed by 24 hexadecimal digits";
+    let key = key.valid_if(|text| text.parse::<ApiKey>().is_ok(), problem);
     let (purpose, title) = (Purpose::Key(profile.to_owned()), format!("API key of {profile}"));
     Form::new(purpose, title, "Check and store", vec![key]).explained(
         "It is checked with the service, then stored in the system's keyring, or in a file only you \

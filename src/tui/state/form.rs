@@ -151,6 +151,27 @@ impl FormField {
         Self { check: Rc::new(move |text| before(text).or_else(|| check(text))), ..self }
     }
 
+    /// Adds the rule `is_valid` for the text of the field. `problem` is shown if it is not.
+    pub(crate) fn valid_if(
+        self,
+        is_valid: impl Fn(&str) -> bool + 'static,
+        problem: &'static str,
+    ) -> Self {
+        self.checked(move |text| (!is_valid(text)).then(|| problem.to_owned()))
+    }
+
+    /// Adds the rule `is_valid` for each part between commas. `problem` follows an invalid part.
+    pub(crate) fn each_if(
+        self,
+        is_valid: impl Fn(&str) -> bool + 'static,
+        problem: &'static str,
+    ) -> Self {
+        self.checked(move |text| {
+            let invalid = parts(text).find(|part| !is_valid(part))?;
+            Some(format!("`{invalid}` {problem}"))
+        })
+    }
+
     /// Returns the field, which only accepts names from the list `names`, separated by commas. `=` and
     /// a text can follow a name.
     pub(crate) fn among(self, names: Vec<String>) -> Self {

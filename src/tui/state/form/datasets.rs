@@ -42,7 +42,7 @@ pub(crate) fn edit_form(before: Edited) -> Form {
         FormField::new("add", "columns: NAME or NAME:TYPE", "").checked(columns_problem),
         FormField::new("rename", "columns: NAME=NEW_NAME", "")
             .among(names.clone())
-            .checked(renames_problem),
+            .each_if(is_rename, "is not NAME=NEW_NAME"),
         FormField::new("delete", "columns, with their values, for good", "").among(names),
     ]);
     fields.extend(retention(&dataset.metadata));
@@ -84,9 +84,8 @@ fn retention(metadata: &BTreeMap<String, String>) -> [FormField; 2] {
     let text = |field| metadata.get(field).map_or("", String::as_str);
     let [(days, days_label), (bytes, bytes_label)] = RETENTION;
     [
-        FormField::new(days_label, "older rows are deleted; empty: no limit", text(days)).checked(
-            |text| days_of(text).is_none().then(|| "expected a number of days from 1".to_owned()),
-        ),
+        FormField::new(days_label, "older rows are deleted; empty: no limit", text(days))
+            .valid_if(|text| days_of(text).is_some(), "expected a number of days from 1"),
         FormField::new(bytes_label, "2GB: beyond it, old rows are deleted", text(bytes))
             .checked(|text| parse_bytes(text).err()),
     ]
@@ -106,10 +105,8 @@ fn columns_problem(text: &str) -> Option<String> {
     parts(text).find_map(|part| parse_column(part).err())
 }
 
-fn renames_problem(text: &str) -> Option<String> {
-    let is_pair = |part: &str| part.split_once('=').is_some_and(|(_, to)| !to.trim().is_empty());
-    let invalid = parts(text).find(|part| !is_pair(part))?;
-    Some(format!("`{invalid}` is not NAME=NEW_NAME"))
+fn is_rename(part: &str) -> bool {
+    part.split_once('=').is_some_and(|(_, to)| !to.trim().is_empty())
 }
 
 fn columns(form: &Form, label: &str) -> Vec<(String, Dtype)> {

@@ -3,7 +3,7 @@
 use model::node::Subgroup;
 use model::selector::Selector;
 
-use super::{Form, FormField, Purpose, parts};
+use super::{Form, FormField, Purpose};
 use crate::local::NodeOptions;
 use crate::state::nodes::Node;
 
@@ -15,6 +15,9 @@ const ROLES: &[&str] = &["worker", HEAD];
 
 /// Role of a head.
 const HEAD: &str = "head";
+
+/// Problem of an invalid port.
+const PORT_PROBLEM: &str = "a port, 1 to 65535";
 
 /// What happens to the node when the screen closes.
 const ENDS: &[&str] = &["it stops", "it keeps running"];
@@ -35,27 +38,32 @@ pub(super) fn rebuild(form: &mut Form) {
     let role = form.value("role").to_owned();
     let is_head = role == HEAD;
     let field = |label, hint| FormField::new(label, hint, form.value(label));
-    let boot = field(BOOT_NODE, "multiaddresses, comma-separated").checked(address_problem);
+    let is_address = |text: &str| text.starts_with('/') && text.contains("/p2p/");
+    let problem = "is not a multiaddress (/ip4/…/tcp/…/p2p/…)";
+    let boot = field(BOOT_NODE, "multiaddresses, comma-separated").each_if(is_address, problem);
     let kept = Some(form.value("when I quit")).filter(|kept| !kept.is_empty());
     let slots = Some(form.value("slots")).filter(|slots| !slots.is_empty()).unwrap_or("10");
     let mut fields = vec![
         FormField::choice("role", "↑↓ worker or head", ROLES, &role),
-        field("port", "for other nodes; empty picks a free port").checked(port_problem),
+        field("port", "for other nodes; empty picks a free port").valid_if(is_port, PORT_PROBLEM),
     ];
     if is_head {
         let hint = "for HTTP callers; empty picks a free port";
-        fields.push(field("REST port", hint).checked(port_problem));
+        fields.push(field("REST port", hint).valid_if(is_port, PORT_PROBLEM));
     }
     fields.push(if is_head { boot } else { boot.required() });
     let hint = "comma-separated; empty for the general group only";
-    fields.push(field("subgroups", hint).checked(group_problem));
+    let is_group = |name: &str| name.parse::<Subgroup>().is_ok();
+    fields.push(field("subgroups", hint).each_if(is_group, "is not a valid group name"));
     if !is_head {
         let hint = "NAME=VALUE, comma-separated; selectors choose workers by these";
+        let is_number = |text: &str| text.parse::<u32>().is_ok_and(|n| (1..=10_000).contains(&n));
         fields.extend([
             FormField::new("slots", "concurrent executions", slots)
                 .required()
-                .checked(slots_problem),
-            field("attributes", hint).checked(attribute_problem),
+                .valid_if(is_number, "a number from 1 to 10000"),
+            // Attributes must also be valid as selectors, so that a request can select them.
+            field("attributes", hint).each_if(Selector::can_name, "is not NAME=VALUE"),
             field("runtime", "a folder with bls-runtime; empty for the built-in one"),
         ]);
     }
@@ -99,31 +107,8 @@ pub(crate) fn options(form: &Form) -> NodeOptions {
     }
 }
 
-fn port_problem(text: &str) -> Option<String> {
-    let is_port = text.parse::<u16>().is_ok_and(|port| port > 0);
-    (!is_port).then(|| "a port, 1 to 65535".to_owned())
-}
-
-fn address_problem(text: &str) -> Option<String> {
-    let is_address = |text: &&str| text.starts_with('/') && text.contains("/p2p/");
-    let invalid = parts(text).find(|text| !is_address(text))?;
-    Some(format!("`{invalid}` is not a multiaddress (/ip4/…/tcp/…/p2p/…)"))
-}
-
-fn group_problem(text: &str) -> Option<String> {
-    let invalid = parts(text).find(|name| name.parse::<Subgroup>().is_err())?;
-    Some(format!("`{invalid}` is not a valid group name"))
-}
-
-fn slots_problem(text: &str) -> Option<String> {
-    let is_fit = text.parse::<u32>().is_ok_and(|n| (1..=10_000).contains(&n));
-    (!is_fit).then(|| "a number from 1 to 10000".to_owned())
-}
-
-/// Attributes must also be valid as selectors, so that a request can select them.
-fn attribute_problem(text: &str) -> Option<String> {
-    let invalid = parts(text).find(|pair| !Selector::can_name(pair))?;
-    Some(format!("`{invalid}` is not NAME=VALUE"))
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 #[cfg(test)]

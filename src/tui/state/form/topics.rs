@@ -97,14 +97,14 @@ fn fields(
         FormField::new("column", "the predicted column", &settings.column).required(),
         FormField::new("horizon", "time to the predicted row: 12s, 5m, 1d", &horizon)
             .required()
-            .checked(|text| seconds(text).is_none().then(|| "expected 12s, 5m, 1d …".to_owned())),
-        FormField::new("epoch", "blocks per epoch; empty for 12", &length).checked(|text| {
-            let is_valid = text.parse::<u64>().is_ok_and(|n| n > 0);
-            (!is_valid).then(|| "expected a number of blocks".to_owned())
-        }),
+            .valid_if(|text| seconds(text).is_some(), "expected 12s, 5m, 1d …"),
+        FormField::new("epoch", "blocks per epoch; empty for 12", &length).valid_if(
+            |text| text.parse::<u64>().is_ok_and(|n| n > 0),
+            "expected a number of blocks",
+        ),
         FormField::choice("predicts", "↑↓ direction: up, down or flat", targets, target),
         FormField::new("flat up to", "relative change that counts as flat: 0.001", threshold)
-            .checked(|text| text.parse::<f64>().err().map(|_| "expected a number".to_owned())),
+            .valid_if(|text| text.parse::<f64>().is_ok(), "expected a number"),
         FormField::choice("loss", "↑↓ error of a value", losses, &loss),
         FormField::choice("arithmetic", "↑↓ generation of the chain", ALGORITHMS, &algorithm),
         FormField::new("function", "name or id; empty: only workers submit", function),
