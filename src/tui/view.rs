@@ -20,7 +20,7 @@ mod wrap;
 
 pub(crate) use self::field::{LabelledField, draw_field, draw_search};
 pub(crate) use self::hits::{Hits, Mouse};
-pub(crate) use self::table::{Cell, Column, Side, Table, draw_facts, first_row};
+pub(crate) use self::table::{Cell, Column, Table, draw_facts, first_row};
 pub(crate) use self::wrap::{highlighted, wrapped, wrapped_line};
 use model::escape::escape_line;
 use model::timestamp::Timestamp;

@@ -233,7 +233,12 @@ impl Runs {
         }
     }
 
-    /// Handles an event of a head's stream.
+    /// Handles an event of a head's stream. It names an execution by the request id, which the
+    /// screen learns from the response to its request.
+    ///
+    /// The response can arrive before the events, after some of them, or after all of them. Events of
+    /// an unknown request id are stored by [`Early`] until [`Self::set_request_id`] claims them. The
+    /// final report of [`Self::add_report`] names the run itself, so its order does not matter.
     pub(crate) fn happened(&mut self, event: &ClusterEvent, now: Timestamp) {
         let Some(request_id) = event.kind.request_id() else { return };
         let is_end =

@@ -9,21 +9,13 @@ use crate::state::layout::{HiddenColumns, TableName};
 use crate::theme::Theme;
 use crate::widget::{format, paint};
 
-/// Alignment of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    Left,
-    Center,
-    Right,
-}
-
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
     /// Width of the column. 0 to omit the column. The last column gets all remaining space.
     pub(crate) width: u16,
     /// Alignment of the texts in the column.
-    pub(crate) side: Side,
+    pub(crate) side: Alignment,
 }
 
 /// Text and style of a cell.
@@ -137,15 +129,15 @@ impl Table<'_> {
                 continue;
             }
             let is_last = place.right() == row.right();
-            let from = free_from.take().filter(|_| is_last && column.side == Side::Left);
+            let from = free_from.take().filter(|_| is_last && column.side == Alignment::Left);
             let x = from.unwrap_or(place.x);
             let place = Rect { x, width: place.right() - x, ..*place };
             let line = Line::styled(format::fit(text, place.width.into()), *style);
             let free = place.width.saturating_sub(paint::width(&line));
             let x = match column.side {
-                Side::Left => 0,
-                Side::Center => free / 2,
-                Side::Right => free,
+                Alignment::Left => 0,
+                Alignment::Center => free / 2,
+                Alignment::Right => free,
             };
             paint::line(buf, place, (x, 0), &line);
         }
@@ -163,7 +155,7 @@ impl Table<'_> {
         self.columns.iter().filter(|column| column.width > 0)
     }
 
-    fn last_side(&self) -> Option<Side> {
+    fn last_side(&self) -> Option<Alignment> {
         self.shown_columns().next_back().map(|last| last.side)
     }
 
@@ -183,7 +175,7 @@ impl Table<'_> {
         const GAP_MAX: u16 = 4;
         let n_gaps =
             u16::try_from(self.shown_columns().count()).unwrap_or(u16::MAX).saturating_sub(1);
-        if n_gaps == 0 || self.last_side() != Some(Side::Right) {
+        if n_gaps == 0 || self.last_side() != Some(Alignment::Right) {
             return 1;
         }
         let needed: u16 = self.columns.iter().map(|column| column.width).sum();

@@ -55,17 +55,12 @@ pub(crate) struct DivergingBar {
     pub(crate) center: Style,
 }
 
-/// Returns the column of the center in an area that is `width` columns wide.
-pub(crate) const fn center(width: u16) -> u16 {
-    width / 2
-}
-
 impl Widget for DivergingBar {
     fn render(self, area: Rect, buf: &mut Buffer) {
         if area.is_empty() {
             return;
         }
-        let center = center(area.width);
+        let center = area.width / 2;
         paint::put(buf, area, (center, 0), '│', self.center);
         let share = self.value / self.extreme.abs();
         if !share.is_finite() || share == 0.0 {

@@ -13,8 +13,8 @@ use crate::state::nodes::{Node, Origin};
 use crate::state::services::{Health, Service, host_of, why_at};
 use crate::state::stack;
 use crate::view::{
-    Cell, Column, Frame, Side, Table, Tier, draw_empty, draw_facts, draw_search, header,
-    split_rows, strip, text_cut,
+    Cell, Column, Frame, Table, Tier, draw_empty, draw_facts, draw_search, header, split_rows,
+    strip, text_cut,
 };
 use crate::widget::bars::ShareBar;
 use crate::widget::format::{self, NONE};
@@ -73,19 +73,19 @@ const LEFT_OUT_GROUPED: [&str; 5] = ["ORIGIN", "PING", "LAST", STATUS, SLOTS];
 
 /// Columns of the table, left to right.
 pub(super) const COLUMNS: [Column; 13] = [
-    Column { title: "", width: 1, side: Side::Left },
-    Column { title: NAME, width: 8, side: Side::Left },
-    Column { title: PEER, width: 19, side: Side::Left },
-    Column { title: "ROLE", width: 6, side: Side::Left },
-    Column { title: "ORIGIN", width: 6, side: Side::Left },
-    Column { title: "GROUP", width: 7, side: Side::Left },
-    Column { title: HEADS, width: 5, side: Side::Right },
-    Column { title: STATUS, width: 8, side: Side::Left },
-    Column { title: SLOTS, width: 5, side: Side::Right },
-    Column { title: "RUNS", width: 5, side: Side::Right },
-    Column { title: "AGREE", width: 5, side: Side::Right },
-    Column { title: "PING", width: 7, side: Side::Right },
-    Column { title: "LAST", width: 6, side: Side::Right },
+    Column { title: "", width: 1, side: Alignment::Left },
+    Column { title: NAME, width: 8, side: Alignment::Left },
+    Column { title: PEER, width: 19, side: Alignment::Left },
+    Column { title: "ROLE", width: 6, side: Alignment::Left },
+    Column { title: "ORIGIN", width: 6, side: Alignment::Left },
+    Column { title: "GROUP", width: 7, side: Alignment::Left },
+    Column { title: HEADS, width: 5, side: Alignment::Right },
+    Column { title: STATUS, width: 8, side: Alignment::Left },
+    Column { title: SLOTS, width: 5, side: Alignment::Right },
+    Column { title: "RUNS", width: 5, side: Alignment::Right },
+    Column { title: "AGREE", width: 5, side: Alignment::Right },
+    Column { title: "PING", width: 7, side: Alignment::Right },
+    Column { title: "LAST", width: 6, side: Alignment::Right },
 ];
 
 /// Returns the height of a pane for `n_nodes` nodes: border, filter, titles, rows and details.

@@ -19,7 +19,7 @@ use crate::state::overlay::Overlay;
 use crate::state::resource::Failure;
 use crate::state::services::{Health, Service};
 use crate::state::stack::{Phase, Process};
-use crate::view::{Cell, Column, Frame, Side, Table, draw_empty, spinner, split_rows};
+use crate::view::{Cell, Column, Frame, Table, draw_empty, spinner, split_rows};
 use crate::widget::format::{self, NONE};
 use crate::widget::pane;
 
@@ -151,13 +151,13 @@ pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, name:
 
 /// Columns of the table, left to right.
 pub(super) const COLUMNS: [Column; 7] = [
-    Column { title: "", width: 1, side: Side::Left },
-    Column { title: "NAME", width: 11, side: Side::Left },
-    Column { title: "PID", width: 7, side: Side::Right },
-    Column { title: "CPU", width: 6, side: Side::Right },
-    Column { title: "MEMORY", width: 8, side: Side::Right },
-    Column { title: "UP", width: 5, side: Side::Right },
-    Column { title: "STATE", width: 12, side: Side::Left },
+    Column { title: "", width: 1, side: Alignment::Left },
+    Column { title: "NAME", width: 11, side: Alignment::Left },
+    Column { title: "PID", width: 7, side: Alignment::Right },
+    Column { title: "CPU", width: 6, side: Alignment::Right },
+    Column { title: "MEMORY", width: 8, side: Alignment::Right },
+    Column { title: "UP", width: 5, side: Alignment::Right },
+    Column { title: "STATE", width: 12, side: Alignment::Left },
 ];
 
 /// Index of the column with the uptime.

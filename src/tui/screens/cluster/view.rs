@@ -20,7 +20,7 @@ use crate::state::navigation::{ColumnOrder, Steps as _};
 use crate::state::nodes::{Node, PERIOD};
 use crate::state::runs::{Phase, Run};
 use crate::state::stack;
-use crate::view::{Cell, Column, Frame, Side, Table, Tier, draw_empty, results, split_rows};
+use crate::view::{Cell, Column, Frame, Table, Tier, draw_empty, results, split_rows};
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::format::{self, NONE};
 use crate::widget::{paint, pane};
@@ -165,14 +165,14 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 
 /// Columns of the table, left to right.
 const RUN_COLUMNS: [Column; 8] = [
-    Column { title: "", width: 1, side: Side::Left },
-    Column { title: "TIME", width: 8, side: Side::Left },
-    Column { title: "FUNCTION", width: 11, side: Side::Left },
-    Column { title: "METHOD", width: 14, side: Side::Left },
-    Column { title: "NODES", width: 5, side: Side::Right },
-    Column { title: "GROUPS", width: 6, side: Side::Right },
-    Column { title: "FREQ", width: 6, side: Side::Right },
-    Column { title: "   TOOK", width: 8, side: Side::Left },
+    Column { title: "", width: 1, side: Alignment::Left },
+    Column { title: "TIME", width: 8, side: Alignment::Left },
+    Column { title: "FUNCTION", width: 11, side: Alignment::Left },
+    Column { title: "METHOD", width: 14, side: Alignment::Left },
+    Column { title: "NODES", width: 5, side: Alignment::Right },
+    Column { title: "GROUPS", width: 6, side: Alignment::Right },
+    Column { title: "FREQ", width: 6, side: Alignment::Right },
+    Column { title: "   TOOK", width: 8, side: Alignment::Left },
 ];
 
 /// Minimum width of a table with all columns. A narrower table omits the function, which has a

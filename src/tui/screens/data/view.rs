@@ -33,9 +33,7 @@ use crate::screens::data::state::{LAST, Pane, State};
 use crate::state::layout::{Divider, TableName};
 use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
-use crate::view::{
-    Cell, Column, Frame, Side, Table, draw_facts, draw_field, split_columns, split_rows,
-};
+use crate::view::{Cell, Column, Frame, Table, draw_facts, draw_field, split_columns, split_rows};
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::pane::{self, divider};
 use crate::widget::{format, paint};
@@ -135,14 +133,14 @@ pub(crate) fn list_columns(
     let free = name.saturating_sub(u16::try_from(longest_name).unwrap_or(u16::MAX));
     // A sparkline has at most 24 columns.
     let free = if spark > 0 { free.min(24 - spark) } else { 0 };
-    let left = |title, width| Column { title, width, side: Side::Left };
+    let left = |title, width| Column { title, width, side: Alignment::Left };
     [
         left("", 1),
         left("NAME", (name - free).max(1)),
         left(SOURCE, source),
         left(FREQUENCY, frequency),
         left(TREND, spark + free),
-        Column { title: LAST, width: last, side: Side::Right },
+        Column { title: LAST, width: last, side: Alignment::Right },
     ]
 }
 

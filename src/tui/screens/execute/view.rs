@@ -20,8 +20,8 @@ use crate::state::runs::{Phase, Run, workers_text};
 use crate::state::services::Service;
 use crate::theme::Theme;
 use crate::view::{
-    Cell, Column, Frame, Hits, Side, Table, Tier, centered, draw_empty, results, spinner,
-    split_rows, text_cut,
+    Cell, Column, Frame, Hits, Table, Tier, centered, draw_empty, results, spinner, split_rows,
+    text_cut,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::format::{self, NONE};
@@ -202,11 +202,11 @@ fn draw_durations(area: Rect, buf: &mut Buffer, theme: &Theme, mut took: Vec<Dur
 
 /// Columns of the table, left to right.
 const PRESET_COLUMNS: [Column; 5] = [
-    Column { title: "NAME", width: 28, side: Side::Left },
-    Column { title: "FUNCTION", width: 11, side: Side::Left },
-    Column { title: "METHOD", width: 18, side: Side::Left },
-    Column { title: "NODES", width: 5, side: Side::Right },
-    Column { title: "WORKERS", width: 10, side: Side::Left },
+    Column { title: "NAME", width: 28, side: Alignment::Left },
+    Column { title: "FUNCTION", width: 11, side: Alignment::Left },
+    Column { title: "METHOD", width: 18, side: Alignment::Left },
+    Column { title: "NODES", width: 5, side: Alignment::Right },
+    Column { title: "WORKERS", width: 10, side: Alignment::Left },
 ];
 
 /// Draws the list of presets over `area`.
@@ -240,13 +240,13 @@ pub(crate) fn draw_presets(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selec
 
 /// Columns of the table, left to right.
 const PEER_COLUMNS: [Column; 7] = [
-    Column { title: "", width: 1, side: Side::Left },
-    Column { title: "NODE", width: 9, side: Side::Left },
-    Column { title: "PEER", width: 19, side: Side::Left },
-    Column { title: "STATE", width: 12, side: Side::Left },
-    Column { title: "TIME", width: 9, side: Side::Right },
-    Column { title: "MEMORY", width: 8, side: Side::Right },
-    Column { title: "RESULT", width: 20, side: Side::Left },
+    Column { title: "", width: 1, side: Alignment::Left },
+    Column { title: "NODE", width: 9, side: Alignment::Left },
+    Column { title: "PEER", width: 19, side: Alignment::Left },
+    Column { title: "STATE", width: 12, side: Alignment::Left },
+    Column { title: "TIME", width: 9, side: Alignment::Right },
+    Column { title: "MEMORY", width: 8, side: Alignment::Right },
+    Column { title: "RESULT", width: 20, side: Alignment::Left },
 ];
 
 /// Minimum width of a table that shows the memory usage.

@@ -42,7 +42,7 @@ use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::theme::Theme;
 use crate::view::{
-    Cell, Column, Frame, Side, Table, draw_centered, draw_failure, split_columns, split_rows,
+    Cell, Column, Frame, Table, draw_centered, draw_failure, split_columns, split_rows,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::line::{Lines, Point, Series};
@@ -278,11 +278,11 @@ pub(crate) fn topic_columns(width: u16) -> [Column; 5] {
     let name_width = width.saturating_sub(BAR + 4 + 2 * (number_width + 1)).max(1);
     let column = |title, width, side| Column { title, width, side };
     [
-        column("ID", 2, Side::Right),
-        column("PREDICTS", name_width, Side::Left),
-        column("GROUP", number_width, Side::Right),
-        column("LEARNED", number_width, Side::Right),
-        column("EPOCH", BAR, Side::Right),
+        column("ID", 2, Alignment::Right),
+        column("PREDICTS", name_width, Alignment::Left),
+        column("GROUP", number_width, Alignment::Right),
+        column("LEARNED", number_width, Alignment::Right),
+        column("EPOCH", BAR, Alignment::Right),
     ]
 }
 

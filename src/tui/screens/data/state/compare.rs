@@ -60,6 +60,8 @@ impl Compared {
     pub(crate) fn next_page(&self, newest: RowsQuery, charted: &[Bucket]) -> Option<RowsQuery> {
         let newest = RowsQuery { dataset: self.dataset.id, ..newest };
         let Some(loaded_from) = self.loaded_from else { return Some(newest) };
+        // The newest charted candle before the loaded rows. Its end is the end of the next page, so
+        // that times without candles are skipped.
         let n_older = charted.partition_point(|candle| candle.timestamp < loaded_from);
         let candle = charted.get(n_older.checked_sub(1)?)?;
         let end = candle.timestamp + newest.resolution.bucket().unwrap_or(Duration::from_secs(1));

@@ -40,25 +40,25 @@ pub(crate) struct Zoom {
 }
 
 impl Density {
+    /// Returns the number of points of a line in four columns.
+    const fn points_in_four(self) -> usize {
+        match self {
+            Self::Wide => 1,
+            Self::Narrow => 4,
+            Self::Dense => 16,
+            Self::Packed => 64,
+        }
+    }
+
     /// Returns the number of points of a line that is `width` columns wide.
     pub(crate) fn n_points(self, width: u16) -> usize {
-        let width = usize::from(width);
-        match self {
-            Self::Wide => width / 4,
-            Self::Narrow => width,
-            Self::Dense => width * 4,
-            Self::Packed => width * 16,
-        }
+        usize::from(width) * self.points_in_four() / 4
     }
 
     /// Returns the number of points by which a key moves the crosshair of a line, about one
     /// column.
-    pub(crate) const fn stride(self) -> usize {
-        match self {
-            Self::Wide | Self::Narrow => 1,
-            Self::Dense => 4,
-            Self::Packed => 16,
-        }
+    pub(crate) fn stride(self) -> usize {
+        (self.points_in_four() / 4).max(1)
     }
 }
 

@@ -65,7 +65,8 @@ fn load(state: &mut Whole, topic: TopicId) {
     let forecast = &mut state.data.forecast;
     let limit = match forecast.target.zip(newest) {
         None => EPOCHS,
-        // Loads the new epochs, and again the epochs of which the ground truth has become known.
+        // Loads the epochs since the newest one, and again those whose ground truth can have become
+        // known since: as many as fit in that time plus a horizon, and a few more.
         Some((target, newest)) => {
             let span = state.now.since(newest) + target.horizon;
             let n = span.as_millis() / epoch.as_millis().max(1);

@@ -95,7 +95,6 @@ pub(crate) struct Form {
     places: [Place; FormField::VARIANTS.len()],
     /// The focused field.
     pub(crate) focus: FormField,
-    is_filled: bool,
 }
 
 impl Default for Form {
@@ -108,7 +107,6 @@ impl Default for Form {
             is_open: false,
             places: Default::default(),
             focus: FormField::Function,
-            is_filled: false,
         };
         // The local stack has three workers.
         form.set(FormField::Nodes, "3");
@@ -156,7 +154,6 @@ impl Form {
     pub(crate) fn edited(&mut self) {
         match self.focus {
             FormField::Function => {
-                self.is_filled = true;
                 self.is_open = true;
                 let text = self.text(FormField::Function).trim().to_owned();
                 let mut all = self.functions.iter();
@@ -198,7 +195,6 @@ impl Form {
             self.functions.sort();
         }
         self.set_function(function);
-        self.is_filled = true;
     }
 
     /// Returns the known function that the form describes, or `None` while the name is a search
@@ -244,7 +240,8 @@ impl Form {
     /// Sets the functions of the head. If nothing was typed yet, fills in one of them.
     pub(crate) fn know(&mut self, functions: Vec<FunctionBody>) {
         self.functions = self.merge_names(functions);
-        if !self.is_filled && self.text(FormField::FunctionId).is_empty() {
+        let has_text = |field| !self.text(field).is_empty();
+        if !has_text(FormField::Function) && !has_text(FormField::FunctionId) {
             let hello = self.functions.iter().find(|function| function.name == "hello");
             if let Some(function) = hello.or(self.functions.first()).cloned() {
                 self.set_function(&function);
@@ -340,7 +337,6 @@ impl Form {
         let run_time_ms = request.config.runtime.as_ref().map_or(0, |runtime| runtime.run_time_ms);
         self.set(FormField::RunLimit, &seconds(run_time_ms.div_ceil(1000)));
         self.set_name();
-        self.is_filled = true;
     }
 
     /// Returns the request of the form. If a field is invalid, returns `None` and moves the focus

@@ -16,9 +16,7 @@ use crate::state::layout::TableName;
 use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::theme::Theme;
-use crate::view::{
-    Cell, Column, Side, Table, draw_facts, join_facts, split_columns, split_rows, strip,
-};
+use crate::view::{Cell, Column, Table, draw_facts, join_facts, split_columns, split_rows, strip};
 use crate::widget::bars::{DivergingBar, Floor, ShareBar, Sparkline};
 use crate::widget::format::{self, or_none};
 use crate::widget::line::{Point, Series};
@@ -51,14 +49,14 @@ pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
     let [first_title, second_title] = detail.titles();
     let column = |title, width, side| Column { title, width, side };
     [
-        column("", 1, Side::Left),
-        column("WORKER", name, Side::Left),
-        column("VALUE", NUMBER, Side::Right),
-        column("Δ COMB", NUMBER, Side::Right),
-        column(if bars > 20 { "BELOW / ABOVE" } else { "" }, bars, Side::Center),
-        column(first_title, first, Side::Right),
-        column(second_title, second, Side::Right),
-        column("HISTORY", past, Side::Left),
+        column("", 1, Alignment::Left),
+        column("WORKER", name, Alignment::Left),
+        column("VALUE", NUMBER, Alignment::Right),
+        column("Δ COMB", NUMBER, Alignment::Right),
+        column(if bars > 20 { "BELOW / ABOVE" } else { "" }, bars, Alignment::Center),
+        column(first_title, first, Alignment::Right),
+        column(second_title, second, Alignment::Right),
+        column("HISTORY", past, Alignment::Left),
     ]
 }
 
