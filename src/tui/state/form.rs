@@ -6,7 +6,7 @@ pub(crate) mod node;
 pub(crate) mod topics;
 
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use model::dataset::DatasetId;
 use wire::accounts::Secret;
@@ -81,6 +81,9 @@ pub(crate) enum Step {
     Failed(Failure),
 }
 
+/// Returns the problem of a text, or `None` if it is valid.
+type Rule = dyn Fn(&str) -> Option<String> + Send + Sync;
+
 /// A field of a form.
 #[derive(Clone)]
 pub(crate) struct FormField {
@@ -90,7 +93,7 @@ pub(crate) struct FormField {
     pub(crate) kind: FieldKind,
     pub(crate) text: Field,
     /// Returns the problem of a text that is not empty, or `None` if it is valid.
-    check: Rc<dyn Fn(&str) -> Option<String>>,
+    check: Arc<Rule>,
     is_required: bool,
 }
 
@@ -113,7 +116,7 @@ impl FormField {
             hint,
             kind: FieldKind::Text,
             text,
-            check: Rc::new(|_| None),
+            check: Arc::new(|_| None),
             is_required: false,
         }
     }
@@ -146,15 +149,18 @@ impl FormField {
     }
 
     /// Adds a rule that the text of the field must follow.
-    pub(crate) fn checked(self, check: impl Fn(&str) -> Option<String> + 'static) -> Self {
+    pub(crate) fn checked(
+        self,
+        check: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
         let before = self.check;
-        Self { check: Rc::new(move |text| before(text).or_else(|| check(text))), ..self }
+        Self { check: Arc::new(move |text| before(text).or_else(|| check(text))), ..self }
     }
 
     /// Adds the rule `is_valid` for the text of the field. `problem` is shown if it is not.
     pub(crate) fn valid_if(
         self,
-        is_valid: impl Fn(&str) -> bool + 'static,
+        is_valid: impl Fn(&str) -> bool + Send + Sync + 'static,
         problem: &'static str,
     ) -> Self {
         self.checked(move |text| (!is_valid(text)).then(|| problem.to_owned()))
@@ -163,7 +169,7 @@ impl FormField {
     /// Adds the rule `is_valid` for each part between commas. `problem` follows an invalid part.
     pub(crate) fn each_if(
         self,
-        is_valid: impl Fn(&str) -> bool + 'static,
+        is_valid: impl Fn(&str) -> bool + Send + Sync + 'static,
         problem: &'static str,
     ) -> Self {
         self.checked(move |text| {
