@@ -10,7 +10,6 @@ use crate::local::Level;
 use crate::overlay::save::ExportTable;
 use crate::overlay::view::raise;
 use crate::overlay::{keys, profiles};
-use crate::screens::data::state::live::RANGES;
 use crate::screens::update::send_copy;
 use crate::screens::{Screen, cluster, execute};
 use crate::state::State;
@@ -53,15 +52,6 @@ pub(crate) fn open_save(state: &mut State, shown: Option<String>, path: &str) {
     state.open_form(Form::new(Purpose::Save(shown), "Save the current view", "Save", vec![field]));
 }
 
-/// Opens the form for an export of the charted dataset that suggests `path`.
-pub(crate) fn open_export(state: &mut State, path: &str) {
-    let fields = vec![
-        FormField::new("file", "CSV, or as by .json, .ndjson, .parquet, .arrow", path).required(),
-        FormField::choice("range", "↑↓ at the resolution of the chart", RANGES, RANGES[0]),
-    ];
-    state.open_form(Form::new(Purpose::Export, "Export the rows", "Export", fields));
-}
-
 /// Opens the form of an action on datasets or topics, and checks if the action is possible. Reports why
 /// it is not, if that is known. Returns false for other actions.
 pub(crate) fn begin(state: &mut State, action: Action) -> bool {
@@ -71,7 +61,7 @@ pub(crate) fn begin(state: &mut State, action: Action) -> bool {
         Action::EditTopic | Action::DeleteTopic => (None, state.inference.selected),
         Action::Export if state.screen == Screen::Data => {
             if let Some(path) = state.data.export_path() {
-                open_export(state, &path);
+                state.open_form(datasets::export_form(&path));
             }
             return true;
         }

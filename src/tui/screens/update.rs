@@ -10,10 +10,10 @@ use crate::event::{
 };
 use crate::keymap::{Action, Layer};
 use crate::local::{Addresses, Level};
-use crate::overlay::form;
 use crate::screens::Screen;
 use crate::screens::data::state::forecast::Target;
 use crate::screens::overview::state::load_bundles;
+use crate::state::form::datasets::export_form;
 use crate::state::overlay::Overlay;
 use crate::state::resource::{Failure, Outcome};
 use crate::state::services::{HeadId, Health, PROBE_EVERY, Service, Services};
@@ -311,8 +311,7 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
                 && state.data.selected == Some(*dataset)
                 && state.overlays.is_empty()
             {
-                let path = state.data.export.path.clone();
-                form::open_export(state, &path);
+                state.open_form(export_form(&state.data.export.path));
             }
         }
         DataEvent::Export(ExportNews::Failed(failure))

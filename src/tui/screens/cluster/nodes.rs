@@ -407,12 +407,11 @@ fn node_facts(node: &Node, frame: Frame<'_>) -> Vec<(&'static str, String)> {
         (Some(_), Some(_)) => format!("exited: {}", last(node, now)),
         (None, _) => NOT_LOCAL.to_owned(),
     };
-    let agree = match node.agree_percent() {
-        None => "no executions yet".to_owned(),
-        Some(_) => {
-            let (n_agreed, n_runs) = (format::count(node.n_agreed), format::count(node.n_runs));
-            format!("{:width$}{n_agreed} of {n_runs}", "", width = usize::from(AGREE_WIDTH) + 2)
-        }
+    let agree = if node.n_runs == 0 {
+        "no executions yet".to_owned()
+    } else {
+        let (n_agreed, n_runs) = (format::count(node.n_agreed), format::count(node.n_runs));
+        format!("{:width$}{n_agreed} of {n_runs}", "", width = usize::from(AGREE_WIDTH) + 2)
     };
     let mut facts = vec![
         ("peer id", node.peer_id.clone()),

@@ -7,6 +7,7 @@ use model::dataset::{Column, Dataset, DatasetId, Dtype, parse_column};
 use wire::datasets::{CreateColumn, CreateDataset, UpdateDataset};
 
 use super::{Form, FormField, Purpose, parts};
+use crate::screens::data::state::live::RANGES;
 use crate::state::change::{Change, DatasetEdit};
 use crate::widget::format;
 
@@ -69,6 +70,15 @@ pub(crate) fn import_form(dataset: Option<&Dataset>) -> Form {
     ];
     let dataset = dataset.map(|dataset| (dataset.id, dataset.name.clone()));
     Form::new(Purpose::Import(dataset), "Import a file", "Import", fields)
+}
+
+/// Returns the form that exports the charted dataset to the file at `path`.
+pub(crate) fn export_form(path: &str) -> Form {
+    let fields = vec![
+        FormField::new("file", "CSV, or as by .json, .ndjson, .parquet, .arrow", path).required(),
+        FormField::choice("range", "↑↓ at the resolution of the chart", RANGES, RANGES[0]),
+    ];
+    Form::new(Purpose::Export, "Export the rows", "Export", fields)
 }
 
 fn about(name: &str, description: &str, tags: &[String]) -> Vec<FormField> {
