@@ -9,10 +9,11 @@ use async_trait::async_trait;
 use cluster::identity::Identity;
 use content::Functions;
 use db::postgres::DatabaseUrl;
+use model::function::FunctionId;
 use model::key::ApiKey;
 use model::node::PeerId;
 use stack::data_dir::DataDir;
-use stack::local::Packed;
+use stack::local::{LocalFunction, Packed};
 use stack::start::ServiceFiles;
 use task::clock::Clock;
 
@@ -82,13 +83,20 @@ impl ServiceFiles for OwnFiles {
         Ok(identity.peer_id().clone())
     }
 
-    async fn add_functions(&self, folder: PathBuf) -> anyhow::Result<()> {
+    async fn add_functions(&self, folder: PathBuf) -> anyhow::Result<Vec<LocalFunction>> {
         let store = Functions::open(folder).await.context("cannot open the head's functions")?;
+        let mut added = Vec::new();
         for DemoFunction { name, module } in DEMO_FUNCTIONS {
-            let stored = store.add(format!("{name}.wasm").parse()?, module).await;
+            let method = format!("{name}.wasm");
+            let stored = store.add(method.parse()?, module).await;
             stored.with_context(|| format!("cannot add demo function {name}"))?;
+            added.push(LocalFunction {
+                name: name.to_owned(),
+                function_id: FunctionId::from_module(module).to_string(),
+                method,
+            });
         }
-        Ok(())
+        Ok(added)
     }
 
     async fn pack(&self, path: &Path) -> anyhow::Result<Packed> {

@@ -210,6 +210,8 @@ pub struct LocalReady {
     pub nodes: Vec<LocalNode>,
     /// Name and process id of each service.
     pub services: Vec<(String, u32)>,
+    /// Functions that are installed at the head.
+    pub functions: Vec<LocalFunction>,
 }
 
 /// A node that runs as a local process.
@@ -233,6 +235,17 @@ pub struct LocalNode {
     /// True if the user added the node to the stack.
     #[serde(skip)]
     pub is_added: bool,
+}
+
+/// A function that is installed at a head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalFunction {
+    /// Name of the function for people.
+    pub name: String,
+    /// Content id of the function.
+    pub function_id: String,
+    /// Module that is executed by default.
+    pub method: String,
 }
 
 /// A line in the log of a process.

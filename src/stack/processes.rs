@@ -490,6 +490,7 @@ mod tests {
     use task::causes::chain;
 
     use super::*;
+    use crate::local::LocalFunction;
 
     struct NoFiles;
 
@@ -503,8 +504,8 @@ mod tests {
             Ok("12D3KooWa".parse()?)
         }
 
-        async fn add_functions(&self, _folder: PathBuf) -> anyhow::Result<()> {
-            Ok(())
+        async fn add_functions(&self, _folder: PathBuf) -> anyhow::Result<Vec<LocalFunction>> {
+            Ok(Vec::new())
         }
 
         async fn pack(&self, _path: &Path) -> anyhow::Result<Packed> {

@@ -25,7 +25,7 @@ use tokio::time::{Instant, interval_at};
 use tracing::Level;
 
 use crate::data_dir::DataDir;
-use crate::local::{Addresses, LocalNode, LocalReady, NodeOptions, Packed};
+use crate::local::{Addresses, LocalFunction, LocalNode, LocalReady, NodeOptions, Packed};
 use crate::members::Members;
 use crate::process::{Command, Line, Running};
 use crate::running;
@@ -108,11 +108,12 @@ pub trait ServiceFiles: Send + Sync {
     /// If the file cannot be read or written.
     fn load_identity(&self, key: &Path) -> anyhow::Result<PeerId>;
 
-    /// Installs the demo functions in `folder`, the head's directory of functions.
+    /// Installs the demo functions in `folder`, the head's directory of functions. Returns all demo
+    /// functions.
     ///
     /// # Errors
     /// If `folder` is not writable.
-    async fn add_functions(&self, folder: PathBuf) -> anyhow::Result<()>;
+    async fn add_functions(&self, folder: PathBuf) -> anyhow::Result<Vec<LocalFunction>>;
 
     /// Packs the module or directory at `path` as a function.
     ///
@@ -223,7 +224,7 @@ impl Starter<'_> {
         progress(Progress::Starting("head and dataset service"));
         awaited.set(format!("the accounts in {}", data_dir.folder().display()));
         let api_key = self.files.renew_key(data_dir).await?;
-        self.prepare_nodes().await?;
+        let functions = self.prepare_nodes().await?;
         let members = Members::new(data_dir.folder());
         let datasets = self.start_datasets()?;
         let head = self.start_node(NODES[0], &members, None)?;
@@ -259,13 +260,13 @@ impl Starter<'_> {
         or_first_exit(&processes, wait_for_services(&addresses, awaited)).await?;
         let services = processes.iter().skip(NODES.len());
         let services = services.map(|process| (process.process.to_string(), process.pid));
-        let ready = LocalReady { addresses, nodes, services: services.collect() };
+        let ready = LocalReady { addresses, nodes, services: services.collect(), functions };
         Ok(StartedStack { ready, processes })
     }
 
     /// Creates missing private keys of the nodes, makes the nodes members of the stack, and
-    /// installs functions at the head.
-    async fn prepare_nodes(&self) -> anyhow::Result<()> {
+    /// installs functions at the head. Returns the functions.
+    async fn prepare_nodes(&self) -> anyhow::Result<Vec<LocalFunction>> {
         let data_dir = &self.options.data_dir;
         let members = Members::new(data_dir.folder());
         for node in NODES {

@@ -139,11 +139,12 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         Event::TimerDue(Timer::Age) => Dirty::Age,
         Event::TimerDue(Timer::Interrupt | Timer::Notice) => Dirty::Data,
         Event::TimerDue(_)
-        | Event::Nodes(_, Ok(_), _)
+        | Event::Nodes(..)
         | Event::Usage(_)
         | Event::Cluster(..)
         | Event::Inference(_)
         | Event::Data(DataEvent::Stream { news: StreamEvent::Heartbeat, .. }) => Dirty::Poll,
+        Event::Data(DataEvent::Datasets { .. }) if !state.data.is_edited() => Dirty::Poll,
         Event::Data(DataEvent::Rows { query, .. }) if !state.data.is_charted(query.dataset) => {
             Dirty::Poll
         }

@@ -140,6 +140,12 @@ impl Stack {
         self.processes.retain(|it| it.name != name);
     }
 
+    /// Returns the status of the process `name`.
+    pub(crate) fn status(&self, name: &str) -> Status {
+        let process = self.processes.iter().find(|it| it.name == name);
+        process.map(|it| it.status).unwrap_or_default()
+    }
+
     /// Returns the status of the process `name`, or `None` if there is no such process.
     pub(crate) fn status_mut(&mut self, name: &str) -> Option<&mut Status> {
         let process = self.processes.iter_mut().find(|it| it.name == name)?;

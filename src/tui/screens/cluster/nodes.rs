@@ -392,9 +392,8 @@ fn node_facts(node: &Node, frame: Frame<'_>) -> Vec<(&'static str, String)> {
         n => format!("holds {}, {} ready", format::counted(n, "function"), node.n_ready),
     };
     let process = match (&node.process, node.exited) {
-        (Some((_, pid)), None) => {
-            let local = frame.state.stack.node(&node.peer_id);
-            let status = local.map(|(_, status)| status).unwrap_or_default();
+        (Some((name, pid)), None) => {
+            let status = frame.state.stack.status(name);
             let up = status.since.map(|since| format!("up {}", format::coarse(now.since(since))));
             let mut parts: Vec<String> = [format!("pid {pid}")].into_iter().chain(up).collect();
             if let Some(usage) = status.usage {

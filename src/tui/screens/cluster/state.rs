@@ -379,9 +379,7 @@ fn rows(nodes: &[Node], name: Option<&str>, folds: &Folds) -> Vec<NodeRow> {
         };
         let (is_folded, nodes) = (folds.is_folded(&title), start..start + group.len());
         let mut sum = NodeGroup { title, nodes: nodes.clone(), is_folded, ..NodeGroup::default() };
-        for node in group {
-            sum.add(node);
-        }
+        group.iter().for_each(|node| sum.add(node));
         rows.push(NodeRow::Group(sum));
         start = nodes.end;
         rows.extend(nodes.filter(|_| !is_folded).map(NodeRow::Node));

@@ -339,6 +339,7 @@ pub(crate) fn ready() -> LocalReady {
         },
         nodes: nodes.collect(),
         services: vec![("datasets".to_owned(), 48_131), ("inference".to_owned(), 48_132)],
+        functions: Vec::new(),
     }
 }
 
