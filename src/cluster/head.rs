@@ -171,7 +171,6 @@ struct HeadParts {
     allowing: Mutex<()>,
     installs: Installs,
     lines: Lines,
-    events: Events,
     executions: Executions,
     /// Executions in progress, by client.
     shares: Tally<Client>,
@@ -191,7 +190,7 @@ impl Head {
         compile_within: Duration,
         registry: NodeRegistry,
     ) -> Self {
-        let events = Events::new(context.clock.clone());
+        let executions = Executions::new(Events::new(context.clock.clone()));
         Self(Arc::new(HeadParts {
             lines: Lines::new(context.network.clone(), context.group.clone()),
             context,
@@ -204,8 +203,7 @@ impl Head {
             registry,
             allowing: Mutex::default(),
             installs: Installs::default(),
-            executions: Executions::new(events.clone()),
-            events,
+            executions,
             shares: Tally::default(),
             client_tags: RandomState::new(),
             is_stopping: AtomicBool::new(false),

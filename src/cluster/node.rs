@@ -127,7 +127,7 @@ pub enum RoleOptions {
 }
 
 /// The head or worker of a node.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, strum::EnumTryAs)]
 enum NodeRole {
     Head(Head),
     Worker(Worker),
@@ -139,22 +139,6 @@ impl NodeRole {
         match self {
             Self::Head(_) => Role::Head,
             Self::Worker(_) => Role::Worker,
-        }
-    }
-
-    /// Returns the head, if this node is one.
-    const fn head(&self) -> Option<&Head> {
-        match self {
-            Self::Head(head) => Some(head),
-            Self::Worker(_) => None,
-        }
-    }
-
-    /// Returns the worker, if this node is one.
-    const fn worker(&self) -> Option<&Worker> {
-        match self {
-            Self::Head(_) => None,
-            Self::Worker(worker) => Some(worker),
         }
     }
 }
@@ -265,7 +249,7 @@ impl Node {
 
     /// Returns the head, if this node is one.
     pub fn head(&self) -> Option<&Head> {
-        self.role.head()
+        self.role.try_as_head_ref()
     }
 
     /// Stops the node: rejects new work, waits for work in progress, cancels the rest and sends the

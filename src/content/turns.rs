@@ -24,20 +24,6 @@ pub fn duration_at_min_rate(n_bytes: usize) -> Duration {
     Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
 }
 
-/// Maximum numbers of concurrent turns.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TurnLimits {
-    /// Maximum for all requesters together.
-    pub(super) total: usize,
-    /// Maximum for all unnamed peers together.
-    pub(super) unnamed: usize,
-    /// Maximum for one unnamed peer.
-    pub(super) per_peer: usize,
-    /// Maximum for installs that unnamed peers request. Installs for named peers can also use the
-    /// remaining turns.
-    pub(super) installs: usize,
-}
-
 /// Purpose of a fetch, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Purpose {
@@ -55,6 +41,9 @@ pub(super) struct Claim {
 }
 
 /// Turns of one kind. Cheap to clone.
+///
+/// A quarter is reserved for named peers. One unnamed peer can have an eighth, and installs half of the
+/// turns that are not reserved. Installs for named peers can also use the reserved turns.
 #[derive(Debug, Clone)]
 pub(super) struct Turns(Arc<Inner>);
 
@@ -67,7 +56,7 @@ pub(super) struct Turn {
 
 #[derive(Debug)]
 struct Inner {
-    limits: TurnLimits,
+    n_max: usize,
     state: Mutex<TurnTable>,
 }
 
@@ -80,8 +69,8 @@ struct TurnTable {
 }
 
 impl Turns {
-    pub(super) fn new(limits: TurnLimits) -> Self {
-        Self(Arc::new(Inner { limits, state: Mutex::default() }))
+    pub(super) fn new(n_max: usize) -> Self {
+        Self(Arc::new(Inner { n_max, state: Mutex::default() }))
     }
 
     /// Waits for a turn. Cancel-safe.
@@ -97,7 +86,7 @@ impl Turns {
     /// Grants turns to waiting claims.
     fn grant(&self) {
         loop {
-            let next = self.0.state.lock().next(self.0.limits);
+            let next = self.0.state.lock().next(self.0.n_max);
             let Some((claim, granted)) = next else { return };
             // If the receiver has stopped waiting, its turn is dropped and becomes free again.
             drop(granted.send(Turn { turns: self.clone(), claim }));
@@ -120,10 +109,10 @@ impl TurnTable {
     /// Removes and returns the next claim that can be granted a turn. Runs precede installs. Among
     /// claims of one purpose, named peers precede unnamed peers, and a peer with fewer current turns
     /// precedes a peer with more.
-    fn next(&mut self, limits: TurnLimits) -> Option<(Claim, oneshot::Sender<Turn>)> {
+    fn next(&mut self, n_max: usize) -> Option<(Claim, oneshot::Sender<Turn>)> {
         self.waiting.retain(|(_, granted)| !granted.is_closed());
         let allowed =
-            self.waiting.iter().enumerate().filter(|(_, (claim, _))| self.allows(claim, limits));
+            self.waiting.iter().enumerate().filter(|(_, (claim, _))| self.allows(claim, n_max));
         let (idx, _) = allowed.min_by_key(|(_, (claim, _))| {
             (claim.purpose, claim.requester.is_unnamed(), self.n_own(claim))
         })?;
@@ -132,17 +121,18 @@ impl TurnTable {
         Some((claim, granted))
     }
 
-    fn allows(&self, claim: &Claim, limits: TurnLimits) -> bool {
+    fn allows(&self, claim: &Claim, n_max: usize) -> bool {
         let count = |is_counted: fn(&Claim) -> bool| {
             self.taken.iter().filter(|taken| is_counted(taken)).count()
         };
         let is_install = |taken: &Claim| taken.purpose == Purpose::Install;
         let is_unnamed = |taken: &Claim| taken.requester.is_unnamed();
-        let left_to_named = if is_unnamed(claim) { 0 } else { limits.total - limits.unnamed };
-        self.taken.len() < limits.total
-            && (!is_install(claim) || count(is_install) < limits.installs + left_to_named)
+        let n_unnamed = n_max - n_max / 4;
+        let left_to_named = if is_unnamed(claim) { 0 } else { n_max / 4 };
+        self.taken.len() < n_max
+            && (!is_install(claim) || count(is_install) < n_unnamed.div_ceil(2) + left_to_named)
             && (!is_unnamed(claim)
-                || count(is_unnamed) < limits.unnamed && self.n_own(claim) < limits.per_peer)
+                || count(is_unnamed) < n_unnamed && self.n_own(claim) < n_max.div_ceil(8))
     }
 
     fn n_own(&self, claim: &Claim) -> usize {
@@ -155,8 +145,6 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
-
-    const LIMITS: TurnLimits = TurnLimits { total: 4, unnamed: 3, per_peer: 1, installs: 2 };
 
     fn claim(peer: &str, purpose: Purpose) -> Claim {
         Claim { requester: Requester::Peer(peer.parse().unwrap()), purpose }
@@ -179,7 +167,7 @@ mod tests {
 
     #[test]
     fn each_peer_has_at_most_one_turn_and_strangers_leave_a_turn_for_named_peers() {
-        let turns = Turns::new(LIMITS);
+        let turns = Turns::new(4);
         let mut held: Vec<Turn> = (0..3).map(|n| taken_now(&turns, stranger(n)).unwrap()).collect();
         assert!(taken_now(&turns, stranger(0)).is_none());
         assert!(taken_now(&turns, stranger(3)).is_none());
@@ -192,7 +180,7 @@ mod tests {
 
     #[test]
     fn installs_leave_turns_for_runs() {
-        let turns = Turns::new(LIMITS);
+        let turns = Turns::new(4);
         let install = |n: usize| claim(&format!("12D3KooWstranger{}", n + 1), Purpose::Install);
         let held: Vec<Turn> = (0..2).map(|n| taken_now(&turns, install(n)).unwrap()).collect();
         assert!(taken_now(&turns, install(2)).is_none());
@@ -203,7 +191,7 @@ mod tests {
 
     #[test]
     fn installs_of_strangers_leave_a_turn_for_named_peers() {
-        let turns = Turns::new(LIMITS);
+        let turns = Turns::new(4);
         let install = |n: usize| claim(&format!("12D3KooWstranger{}", n + 1), Purpose::Install);
         let _held: Vec<Turn> = (0..2).map(|n| taken_now(&turns, install(n)).unwrap()).collect();
         let own = || Claim { purpose: Purpose::Install, ..named() };
@@ -214,7 +202,8 @@ mod tests {
 
     #[tokio::test]
     async fn next_turn_goes_to_the_most_urgent_and_then_least_served_peer() {
-        let turns = Turns::new(TurnLimits { total: 2, unnamed: 2, per_peer: 2, installs: 2 });
+        let turns = Turns::new(16);
+        let _held: Vec<_> = (0..14).map(|_| taken_now(&turns, named()).unwrap()).collect();
         let (first, second) =
             (turns.take(stranger(0)).await.unwrap(), turns.take(stranger(0)).await.unwrap());
         let mut install = Box::pin(turns.take(claim("12D3KooWa", Purpose::Install)));
@@ -233,7 +222,7 @@ mod tests {
 
     #[test]
     fn abandoned_requests_for_a_turn_do_not_take_the_turn() {
-        let turns = Turns::new(LIMITS);
+        let turns = Turns::new(4);
         let held = taken_now(&turns, stranger(0));
         for _ in 0..10 {
             assert!(taken_now(&turns, stranger(0)).is_none());

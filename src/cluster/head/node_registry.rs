@@ -50,9 +50,11 @@ struct Decisions {
 }
 
 /// Decision about a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Decision {
     /// True if the node gets no new work.
+    #[serde(rename = "cordoned")]
     pub(super) is_cordoned: bool,
     /// Approval to work at all.
     pub(super) approval: NodeApproval,
@@ -89,10 +91,8 @@ impl Access {
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredDecision {
     id: String,
-    #[serde(default)]
-    cordoned: bool,
-    #[serde(default)]
-    approval: NodeApproval,
+    #[serde(flatten)]
+    decision: Decision,
 }
 
 /// The stored decisions could not be read.
@@ -256,19 +256,17 @@ fn read(path: &Path) -> io::Result<BTreeMap<PeerId, Decision>> {
         Err(error) => return Err(error),
     };
     let decisions: Vec<StoredDecision> = serde_json::from_slice(&bytes)?;
-    let decision = |StoredDecision { id, cordoned, approval }: StoredDecision| {
-        let peer = id.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        Ok((peer, Decision { is_cordoned: cordoned, approval }))
+    let decision = |StoredDecision { id, decision }: StoredDecision| match id.parse() {
+        Ok(peer) => Ok((peer, decision)),
+        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
     };
     decisions.into_iter().map(decision).collect()
 }
 
 fn write(path: &Path, decisions: &BTreeMap<PeerId, Decision>) -> io::Result<()> {
-    let stored = decisions.iter().map(|(peer, decision)| StoredDecision {
-        id: peer.to_string(),
-        cordoned: decision.is_cordoned,
-        approval: decision.approval,
-    });
+    let stored = decisions
+        .iter()
+        .map(|(peer, decision)| StoredDecision { id: peer.to_string(), decision: *decision });
     let encoded = serde_json::to_vec_pretty(&stored.collect::<Vec<_>>())?;
     write_atomic(path, &encoded, FileMode::Public)
 }

@@ -241,7 +241,10 @@ impl Head {
 
     /// Publishes that a peer has connected.
     pub(crate) fn note_connected(&self, peer: &PeerId) {
-        self.0.events.emit(|| ClusterEventKind::PeerJoined { peer_id: peer.to_string() });
+        self.0
+            .executions
+            .events
+            .emit(|| ClusterEventKind::PeerJoined { peer_id: peer.to_string() });
     }
 
     /// Forgets a peer that has disconnected.
@@ -249,7 +252,7 @@ impl Head {
         self.0.slots.note_lost(peer);
         self.0.lines.forget(peer);
         self.0.inboxes.put_everywhere(peer, || ReplyKind::Gone);
-        self.0.events.emit(|| ClusterEventKind::PeerLeft { peer_id: peer.to_string() });
+        self.0.executions.events.emit(|| ClusterEventKind::PeerLeft { peer_id: peer.to_string() });
     }
 
     /// Executes the request of a client on the network and sends it the outcome.

@@ -75,7 +75,7 @@ impl Dispatch {
                 self.offers.forget(peer);
                 self.context.network.forget(peer);
             }
-            match (event, self.node_role.head()) {
+            match (event, self.node_role.try_as_head_ref()) {
                 (Event::Gossip { author, topic, bytes }, _) => {
                     self.context.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
                     self.handle_gossip(author, &bytes);
@@ -102,7 +102,7 @@ impl Dispatch {
                 (Event::Connected(peer), Some(head)) => head.note_connected(&peer),
                 (Event::Disconnected(peer), Some(head)) => head.note_disconnected(&peer),
                 (Event::Disconnected(peer), None) => {
-                    if let Some(worker) = self.node_role.worker() {
+                    if let Some(worker) = self.node_role.try_as_worker_ref() {
                         worker.note_disconnected(&peer);
                     }
                 }
@@ -157,7 +157,7 @@ impl Dispatch {
                         // which must be replaced.
                         self.offers.greet_worker(&peer);
                     }
-                    if let Some(head) = self.node_role.head() {
+                    if let Some(head) = self.node_role.try_as_head_ref() {
                         head.note_offer(&peer, offer);
                     }
                 }
@@ -276,7 +276,7 @@ impl Dispatch {
                 if !matches!(&error, MessageError::Malformed(error) if error.is_eof()) {
                     self.context.network.blame(peer);
                 }
-                if let Some(head) = self.node_role.head() {
+                if let Some(head) = self.node_role.try_as_head_ref() {
                     head.note_malformed(peer, bytes, &reason);
                 }
                 self.context.metrics.add(metrics::PROCESSED, &["malformed"]);

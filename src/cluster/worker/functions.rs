@@ -86,11 +86,9 @@ impl Worker {
     /// Records that function `id` ran for `head`, so that it is evicted later than functions that never
     /// ran.
     pub(super) fn note_run(&self, head: &PeerId, id: FunctionId) {
-        let functions = &self.0.context.functions;
-        let Some(noted) = functions.note_use(id, &self.requester(head), true) else { return };
-        let functions = functions.clone();
+        let (functions, head) = (self.0.context.functions.clone(), self.requester(head));
         self.0.context.group.spawn("save the use of a function", async move {
-            if let Err(error) = functions.save(noted).await {
+            if let Err(error) = functions.note_use(id, &head, true).await {
                 warn!(function = %id, reason = chain(&error), "cannot save the use of a function");
             }
         });

@@ -279,7 +279,7 @@ async fn deleting_an_execution_cancels_it_on_its_worker() {
     let address = cluster.head.api_address().unwrap();
     let deleting = async {
         busy(&cluster.workers[0]).await;
-        let worker = cluster.workers[0].role.worker().unwrap();
+        let worker = cluster.workers[0].role.try_as_worker_ref().unwrap();
         let slots = worker.slots_for(cluster.head.peer_id());
         assert_eq!(slots, (1, 1), "the head's own run does not reduce the offer");
         let (_, list) = get(address, "/api/v1/executions").await;
