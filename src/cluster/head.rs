@@ -1,7 +1,7 @@
 //! A head: finds workers for a function, has them run it, and groups the results.
 //!
 //! An execution first tries to acquire offered slots (`slots.rs`, chosen by `placement.rs`, queued in a
-//! `fair_queue.rs`). If that is not possible, the head calls the roll (`rollcall.rs`). `gather.rs` then
+//! `task::fair_queue`). If that is not possible, the head calls the roll (`rollcall.rs`). `gather.rs` then
 //! sends the work orders through `workers.rs`, collects the results and replaces workers that fail or
 //! are slow. `report.rs` derives the code and the message of the outcome. `inbox.rs` routes replies of
 //! peers to their execution. `executions.rs` stores executions. The REST API is in `server.rs`.

@@ -20,7 +20,6 @@
 //! ```
 
 mod attributes;
-mod fair_queue;
 pub mod function_call;
 pub mod head;
 pub mod identity;

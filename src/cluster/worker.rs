@@ -420,7 +420,7 @@ impl Worker {
         let executor = &self.0.executor;
         if !executor.is_compiled(function, call).await? {
             self.tell_state(line, order, OrderState::COMPILING).await;
-            executor.compile(function, call, Arc::clone(client)).await?;
+            executor.compile(function, Some(call), Arc::clone(client)).await?;
             self.tell_state(line, order, OrderState::RUNNING).await;
         } else if has_waited {
             self.tell_state(line, order, OrderState::RUNNING).await;

@@ -4,7 +4,7 @@
 //! A worker of this program sends its functions and free slots to the heads, repeatedly and after
 //! changes. While an offer is fresh, the head acquires slots here by the rules of `placement.rs`
 //! instead of calling the roll. If all eligible workers are busy, requests wait in the fair order of
-//! `fair_queue.rs`. Nodes without offers are found by roll call.
+//! `task::fair_queue`. Nodes without offers are found by roll call.
 
 mod worker;
 
@@ -15,6 +15,7 @@ use std::time::Duration;
 use model::function::FunctionId;
 use model::node::PeerId;
 use parking_lot::Mutex;
+use task::fair_queue::{FairQueue, Verdict};
 use tokio::select;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -26,7 +27,6 @@ use super::placement::{
     Candidate, HEDGE_AFTER_UNKNOWN, RunTime, Trust, choose, expect_completion, is_newcomer,
 };
 use crate::attributes::Requirements;
-use crate::fair_queue::{FairQueue, Verdict};
 use crate::peers::NodeOffer;
 use crate::result_groups::ResultGroup;
 

@@ -116,8 +116,8 @@ impl Dispatch {
         match (&self.node_role, message) {
             (NodeRole::Worker(worker), Message::RollCall(call)) => {
                 let worker = worker.clone();
-                let peer = author.clone();
-                self.start("roll call", &peer, async move { worker.roll_call(author, call).await });
+                let work = |author| async move { worker.roll_call(author, call).await };
+                self.start("roll call", author, work);
             }
             (_, Message::InstallFunction(install)) => self.install(author, install),
             // Work orders by gossip are ignored. b7s nodes would accept them, but never send them that
@@ -186,9 +186,9 @@ impl Dispatch {
                 self.refuse(peer, request.order.request_id);
             }
             (NodeRole::Head(head), Message::Execute(request)) => {
-                let (head, client) = (head.clone(), peer.clone());
-                let work = async move { head.execute_for_peer(client, request).await };
-                self.start("execution", &peer, work);
+                let head = head.clone();
+                let work = |client| async move { head.execute_for_peer(client, request).await };
+                self.start("execution", peer, work);
             }
             (NodeRole::Worker(worker), Message::WorkOrder(order)) => {
                 self.order(worker, peer, order, WorkProtocol::B7sV2);
@@ -198,9 +198,9 @@ impl Dispatch {
             }
             (_, Message::InstallFunction(install)) => self.install(peer, install),
             (NodeRole::Worker(worker), Message::EvictFunctions(request)) => {
-                let (worker, head) = (worker.clone(), peer.clone());
-                let work = async move { worker.evict(head, request).await };
-                self.start("eviction", &peer, work);
+                let worker = worker.clone();
+                let work = |head| async move { worker.evict(head, request).await };
+                self.start("eviction", peer, work);
             }
             (
                 NodeRole::Head(head),
@@ -226,8 +226,7 @@ impl Dispatch {
             ..ExecuteReply::default()
         });
         let network = self.context.network.clone();
-        let peer = client.clone();
-        self.start("refusal", &peer, async move {
+        self.start("refusal", client, |client| async move {
             if let Err(error) = network.tell(&client, WORK_PROTOCOL, &json(&message)).await {
                 debug!(peer = %client, %error, "a refusal did not reach its client");
             }
@@ -235,16 +234,16 @@ impl Dispatch {
     }
 
     fn order(&self, worker: &Worker, head: PeerId, order: WorkOrder, version: WorkProtocol) {
-        let (worker, peer) = (worker.clone(), head.clone());
-        let work = async move { worker.work_order(head, order, version).await };
-        self.start("work order", &peer, work);
+        let worker = worker.clone();
+        let work = |head| async move { worker.work_order(head, order, version).await };
+        self.start("work order", head, work);
     }
 
     fn install(&self, author: PeerId, install: InstallFunction) {
         let NodeRole::Worker(worker) = &self.node_role else { return };
-        let (worker, peer) = (worker.clone(), author.clone());
-        let work = async move { worker.install(author, install).await };
-        self.start("installation", &peer, work);
+        let worker = worker.clone();
+        let work = |author| async move { worker.install(author, install).await };
+        self.start("installation", author, work);
     }
 
     /// Records that `peer` sent a valid message, unless it is not connected. The number of authors of
@@ -306,21 +305,22 @@ impl Dispatch {
     }
 
     /// Starts the work for a message of `author`, unless too much is in progress.
-    fn start(
+    fn start<W: Future<Output = ()> + Send + 'static>(
         &self,
         name: &'static str,
-        author: &PeerId,
-        work: impl Future<Output = ()> + Send + 'static,
+        author: PeerId,
+        work: impl FnOnce(PeerId) -> W,
     ) {
-        let standing = self.context.network.standing(author);
+        let standing = self.context.network.standing(&author);
         let has_room = |n_own, n_others| standing.has_room(HANDLED_MAX, n_own, n_others);
-        let Some(counted) = self.handled.add(author, has_room) else {
+        let Some(counted) = self.handled.add(&author, has_room) else {
             let (is_logged, n_before) = self.dropped.lock().admit(Instant::now(), 1);
             if is_logged {
                 warn!(peer = %author, n_before, "dropped a {name}: too many are in progress");
             }
             return;
         };
+        let work = work(author);
         self.context.group.spawn(name, async move {
             work.await;
             drop(counted);

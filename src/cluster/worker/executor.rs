@@ -66,20 +66,14 @@ pub enum WorkerError {
     /// The runtime in this process could not be set up.
     #[error("cannot set up the runtime")]
     Runtime(#[from] RuntimeError),
-    /// The external runtime is not usable.
-    #[error("program {} cannot be used as external runtime", program.display())]
-    External {
-        /// Path of the program.
-        program: PathBuf,
-        /// Reason why the program cannot be used.
-        source: io::Error,
-    },
-    /// The workspace is not usable.
-    #[error("workspace directory {} cannot be used", workspace.display())]
-    Workspace {
-        /// Path of the workspace.
-        workspace: PathBuf,
-        /// Reason why the directory cannot be used.
+    /// The external runtime or the workspace is not usable.
+    #[error("{what} {} cannot be used", path.display())]
+    Unusable {
+        /// Description of the path.
+        what: &'static str,
+        /// Path of the program or workspace.
+        path: PathBuf,
+        /// Reason why the path cannot be used.
         source: io::Error,
     },
 }
@@ -141,11 +135,9 @@ impl Executor {
         let function_dirs = match &workspace {
             Some(workspace) => {
                 let cleared = clear(workspace).and_then(|()| workspace.canonicalize());
-                let path = cleared.map_err(|source| WorkerError::Workspace {
-                    workspace: workspace.clone(),
-                    source,
-                })?;
-                Some(FunctionDirs::new(&path))
+                Some(FunctionDirs::new(
+                    &cleared.map_err(unusable("workspace directory", workspace))?,
+                ))
             }
             None => None,
         };
@@ -161,7 +153,7 @@ impl Executor {
                     .ok_or_else(no_workspace)
                     .and_then(|workspace| External::new(external, &workspace))
                     .map(Host::External)
-                    .map_err(|source| WorkerError::External { program, source })?
+                    .map_err(unusable("external runtime", &program))?
             }
             None => Host::Here {
                 runtime: Runtime::new(RuntimeOptions {
@@ -185,50 +177,37 @@ impl Executor {
         call: &FunctionCall,
     ) -> Result<bool, ExecutorError> {
         let Host::Here { runtime, .. } = &self.host else { return Ok(true) };
-        let has_fuel = self.limits.lowered(call.requested_limits()).fuel.is_some();
         let program = self.program(function.id, call.method.clone()).await?;
+        let has_fuel = self.has_fuel(Some(call));
         Ok(program.is_none_or(|program| runtime.is_compiled(&program, has_fuel)))
     }
 
     /// Compiles `function` for runs of `call`, on behalf of `client`. Waits up to the time limit for
-    /// compiling. Dropping the future stops the compiler if no other caller waits for the same code.
+    /// compiling. Without a call, compiles the main module for calls that request no fuel limit, and
+    /// waits for other compilations without a time limit. Returns false if the content is missing.
+    /// Dropping the future stops the compiler if no other caller waits for the same code.
     pub(super) async fn compile(
         &self,
         function: &Function,
-        call: &FunctionCall,
+        call: Option<&FunctionCall>,
         client: Arc<str>,
-    ) -> Result<(), ExecutorError> {
-        let has_fuel = self.limits.lowered(call.requested_limits()).fuel.is_some();
-        let how = Preparation { client, has_fuel, is_patient: false };
-        self.prepare(function.id, call.method.clone(), how).await.map(drop)
-    }
-
-    /// Compiles the main module of `function` on behalf of `client`, for calls that request no fuel
-    /// limit. Waits for other compilations without a time limit. Returns false if the content is
-    /// missing. Dropping the future stops the compiler if no other caller waits for the same code.
-    pub(super) async fn compile_ahead(
-        &self,
-        function: &Function,
-        client: &Arc<str>,
-    ) -> Result<bool, ExecutorError> {
-        // Code that counts fuel is compiled separately. A worker with a fuel limit runs only such code.
-        let has_fuel = self.limits.fuel.is_some();
-        let how = Preparation { client: Arc::clone(client), has_fuel, is_patient: true };
-        self.prepare(function.id, function.method.clone(), how).await
-    }
-
-    async fn prepare(
-        &self,
-        id: FunctionId,
-        method: Method,
-        how: Preparation,
     ) -> Result<bool, ExecutorError> {
         let Host::Here { runtime, .. } = &self.host else { return Ok(true) };
-        let Some(program) = self.program(id, method).await? else { return Ok(false) };
-        if !runtime.is_compiled(&program, how.has_fuel) {
+        let method = call.map_or(&function.method, |call| &call.method).clone();
+        let Some(program) = self.program(function.id, method).await? else { return Ok(false) };
+        let has_fuel = self.has_fuel(call);
+        if !runtime.is_compiled(&program, has_fuel) {
+            let how = Preparation { client, has_fuel, is_patient: call.is_none() };
             runtime.prepare(&program, how).await?;
         }
         Ok(true)
+    }
+
+    /// Returns true if runs of `call` have a fuel limit. Code that counts fuel is compiled separately. A
+    /// worker with a fuel limit runs only such code.
+    fn has_fuel(&self, call: Option<&FunctionCall>) -> bool {
+        let requested = call.map(FunctionCall::requested_limits).unwrap_or_default();
+        self.limits.lowered(requested).fuel.is_some()
     }
 
     /// Runs `call` of `function`, for request `request_id` of `client`, on node `peer_id`. Returns
@@ -267,8 +246,7 @@ impl Executor {
                 let module = self.functions.module(function.id, &call.method).await?;
                 let Some(content) = module else { return Ok(None) };
                 let request_id = request_id.to_owned();
-                let function = function.id;
-                let run = ExternalRun { request_id, function, content, function_dir, call, limits };
+                let run = ExternalRun { request_id, content, function_dir, call, limits };
                 external.run(run).await?
             }
         };
@@ -290,6 +268,11 @@ impl Executor {
         programs.put(key, program.clone(), content.len());
         Ok(Some(program))
     }
+}
+
+fn unusable(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorkerError + use<> {
+    let path = path.to_owned();
+    move |source| WorkerError::Unusable { what, path, source }
 }
 
 /// Removes directories that executions of an earlier process left behind.

@@ -14,7 +14,6 @@ mod environment;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{self, Path, PathBuf};
@@ -24,12 +23,9 @@ use std::time::Duration;
 use std::{env, fs, io};
 
 use bytes::Bytes;
-use lru::LruCache;
-use model::function::{FunctionId, Method};
 use parking_lot::Mutex;
 use runtime::run::{Limits, PAGE_BYTES, RunEnd, RunOutcome, START};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use task::file::{FileMode, write_atomic};
 use task::private::create_folder;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -65,8 +61,6 @@ struct ExternalParts {
     /// Names of variables that the program gets.
     allowed_variables: BTreeSet<String>,
     workspace: PathBuf,
-    /// Modules that this process wrote to files in the workspace.
-    module_files: Mutex<LruCache<(FunctionId, Method), ()>>,
 }
 
 /// A process could not be run to completion.
@@ -146,15 +140,7 @@ impl External {
         }
         create_folder(workspace)?;
         let workspace = workspace.canonicalize()?;
-        // Maximum number of module files in the workspace. If there are more, the file of the module
-        // that ran longest ago is removed.
-        let module_files = Mutex::new(LruCache::new(const { NonZeroUsize::new(1024).unwrap() }));
-        Ok(Self(Arc::new(ExternalParts {
-            program,
-            allowed_variables: variables,
-            workspace,
-            module_files,
-        })))
+        Ok(Self(Arc::new(ExternalParts { program, allowed_variables: variables, workspace })))
     }
 
     /// Runs a process until it completes or exceeds a limit. Dropping the future kills the process.
@@ -185,11 +171,11 @@ impl ExternalParts {
         has_input: bool,
     ) -> Result<(Command, ScratchDir), ExternalError> {
         environment::check(&run.call.environment, &self.allowed_variables)?;
-        let module = self.module(run)?;
         let scratch = ScratchDir::make(&self.workspace, &run.request_id)
             .map_err(unusable(&self.workspace))?;
         let files = scratch.0.join("fs");
         fs::create_dir(&files).map_err(unusable(&files))?;
+        let module = Self::module(run, &scratch)?;
         let mut command = Command::new(&self.program);
         command.args(self.arguments(run, module, files)).env_clear();
         command.envs(environment::with_listed(&run.call.environment));
@@ -199,27 +185,17 @@ impl ExternalParts {
         Ok((command, scratch))
     }
 
-    /// Writes the module to a file if necessary and returns its path. Blocks.
-    fn module(&self, run: &ExternalRun) -> Result<PathBuf, ExternalError> {
-        let method = &run.call.method;
+    /// Returns the path of the module. A single module is written to the directory of the run. Blocks.
+    fn module(run: &ExternalRun, scratch: &ScratchDir) -> Result<PathBuf, ExternalError> {
+        let method = run.call.method.as_str();
         if let Some(folder) = &run.function_dir {
-            return Ok(folder.join(method.as_str()));
+            return Ok(folder.join(method));
         }
-        let folder = self.workspace.join(run.function.to_string());
-        let path = folder.join(method.as_str());
-        let key = (run.function, method.clone());
-        let mut module_files = self.module_files.lock();
-        if module_files.get(&key).is_none() || !path.is_file() {
-            create_folder(&folder)
-                .and_then(|()| write_atomic(&path, &run.content, FileMode::Private))
-                .map_err(unusable(&path))?;
-            let evicted = module_files.push(key.clone(), ()).filter(|(other, ())| *other != key);
-            if let Some(((function, method), ())) = evicted {
-                let path = self.workspace.join(function.to_string()).join(method.as_str());
-                // The file might already be gone.
-                drop(fs::remove_file(path));
-            }
-        }
+        let folder = scratch.0.join("f");
+        let path = folder.join(method);
+        create_folder(&folder)
+            .and_then(|()| fs::write(&path, &run.content))
+            .map_err(unusable(&path))?;
         Ok(path)
     }
 
@@ -354,14 +330,8 @@ async fn talk(pipes: Pipes, input: Vec<u8>, written: &Mutex<Written>) -> io::Res
             _ => Ok(()),
         }
     };
-    let out = async {
-        let Some(stdout) = stdout else { return Ok(()) };
-        read(ChildStdout::from_std(stdout).map_err(Some)?, written, |w| &mut w.stdout).await
-    };
-    let error = async {
-        let Some(stderr) = stderr else { return Ok(()) };
-        read(ChildStderr::from_std(stderr).map_err(Some)?, written, |w| &mut w.stderr).await
-    };
+    let out = read(stdout.map(ChildStdout::from_std), written, |w| &mut w.stdout);
+    let error = read(stderr.map(ChildStderr::from_std), written, |w| &mut w.stderr);
     // If one stream exceeds the limit, all three are stopped. If one stream completes, the other two
     // continue.
     match tokio::try_join!(feed, out, error) {
@@ -373,10 +343,11 @@ async fn talk(pipes: Pipes, input: Vec<u8>, written: &Mutex<Written>) -> io::Res
 
 /// Reads a stream to its end. Returns `Err(None)` if the output exceeds the limit.
 async fn read(
-    mut stream: impl AsyncRead + Unpin,
+    stream: Option<io::Result<impl AsyncRead + Unpin>>,
     written: &Mutex<Written>,
     kept: impl Fn(&mut Written) -> &mut Vec<u8>,
 ) -> Result<(), Option<io::Error>> {
+    let Some(mut stream) = stream.transpose().map_err(Some)? else { return Ok(()) };
     let mut chunk = vec![0; 16 * 1024];
     loop {
         let n_read = stream.read(&mut chunk).await.map_err(Some)?;
@@ -427,7 +398,6 @@ impl Drop for Process {
 pub(super) struct ExternalRun {
     /// Id of the request.
     pub(super) request_id: String,
-    pub(super) function: FunctionId,
     /// Module of the call.
     pub(super) content: Bytes,
     /// Directory with all files of the function, including the module; `None` for a single module.

@@ -244,7 +244,7 @@ impl Worker {
 
     async fn compile(&self, id: FunctionId, author: &Arc<str>) {
         let Some(function) = self.0.context.functions.get(id) else { return };
-        match self.0.executor.compile_ahead(&function, author).await {
+        match self.0.executor.compile(&function, None, Arc::clone(author)).await {
             Ok(true) => self.note_compiled(id),
             Ok(false) => {}
             Err(error) => info!(function = %id, reason = chain(&error), "function is not compiled"),

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use model::node::PeerId;
 use parking_lot::{Mutex, MutexGuard};
+use task::fair_queue::{FairQueue, Verdict};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use crate::fair_queue::{FairQueue, Verdict};
 use crate::network::Standing;
 
 /// Time for which one place stays reserved for a head after it has released its last place.

@@ -1,11 +1,10 @@
 //! Permits for compilations. Clients take turns, and each has a maximum share. One permit is reserved
 //! for small programs.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use task::fair_queue::{FairQueue, Grants, Verdict};
 
 /// Maximum number of concurrent compilations. Each needs several processors and up to a few gigabytes.
 const CHILDREN_MAX: usize = 4;
@@ -31,7 +30,7 @@ pub(super) enum CompileSize {
 }
 
 /// A compilation that needs a permit.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Compilation {
     /// Client that requested the compilation.
     pub(super) client: Arc<str>,
@@ -40,155 +39,99 @@ pub(super) struct Compilation {
     pub(super) memory_bytes: u64,
 }
 
-/// The permits and the compilations that wait for them.
+/// The permits and the compilations that wait for them. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct CompilePermits(Arc<Inner>);
+
 #[derive(Debug)]
-pub(super) struct CompilePermits {
+struct Inner {
     /// Maximum expected memory of all concurrent compilations of large programs.
     memory_bytes_max: u64,
     state: Mutex<PermitTable>,
-    changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct PermitTable {
-    /// Running compilations, with their tickets.
-    running: Vec<(u64, Compilation)>,
-    /// Waiting compilations in the order of their tickets.
-    waiting: VecDeque<(u64, Compilation)>,
-    /// Latest ticket of each client with running or waiting compilations.
-    last_served: HashMap<Arc<str>, u64>,
-    next_ticket: u64,
+    running: Vec<Compilation>,
+    /// Waiting compilations of large programs. They are served before small programs, which could
+    /// otherwise delay them endlessly.
+    large: FairQueue<Arc<str>, Compilation, CompilePermit>,
+    small: FairQueue<Arc<str>, Compilation, CompilePermit>,
 }
 
-/// Place of one compilation in the queue, and its permit later. Released on drop.
+/// Permit for one compilation. Released on drop.
 #[derive(Debug)]
-pub(super) struct CompilePermit<'a> {
-    permits: &'a CompilePermits,
-    ticket: u64,
+pub(super) struct CompilePermit {
+    permits: CompilePermits,
+    compilation: Compilation,
 }
 
 impl CompilePermits {
     /// Returns the permits of a machine with `memory_bytes` of memory.
     pub(super) fn of_machine(memory_bytes: u64) -> Self {
-        Self {
-            memory_bytes_max: memory_bytes / MEMORY_SHARE,
-            state: Mutex::default(),
-            changed: Notify::new(),
-        }
+        let memory_bytes_max = memory_bytes / MEMORY_SHARE;
+        Self(Arc::new(Inner { memory_bytes_max, state: Mutex::default() }))
     }
 
     /// Waits until a permit is free and it is the client's turn. Cancel-safe.
-    pub(super) async fn acquire(&self, compilation: Compilation) -> CompilePermit<'_> {
-        let ticket = self.state.lock().queue(compilation);
-        let permit = CompilePermit { permits: self, ticket };
-        loop {
-            let changed = self.changed.notified();
-            if self.state.lock().start(ticket, self.memory_bytes_max) {
-                self.changed.notify_waiters();
-                return permit;
-            }
-            changed.await;
-        }
-    }
-}
-
-impl PermitTable {
-    fn queue(&mut self, compilation: Compilation) -> u64 {
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
-        self.waiting.push_back((ticket, compilation));
-        ticket
-    }
-
-    /// Starts a waiting compilation if it is its turn. Returns true if it was started.
-    fn start(&mut self, ticket: u64, memory_bytes_max: u64) -> bool {
-        let Some(idx) = self.waiting.iter().position(|(waiting, _)| *waiting == ticket) else {
-            return false;
+    pub(super) async fn acquire(&self, compilation: Compilation) -> Option<CompilePermit> {
+        let granted = {
+            let mut state = self.0.state.lock();
+            let queue = match compilation.size {
+                CompileSize::Large => &mut state.large,
+                CompileSize::Small => &mut state.small,
+            };
+            queue.push(Arc::clone(&compilation.client), compilation)
         };
-        let is_next = self.waiting.get(idx).is_some_and(|(_, compilation)| {
-            self.has_free(compilation.size)
-                && self.has_memory(compilation, memory_bytes_max)
-                && self.next(compilation.size) == Some(ticket)
-        });
-        if is_next && let Some((_, compilation)) = self.waiting.remove(idx) {
-            // Larger than the tickets of all earlier requests, so that the other clients precede
-            // this client.
-            self.last_served.insert(Arc::clone(&compilation.client), self.next_ticket);
-            self.next_ticket += 1;
-            self.running.push((ticket, compilation));
-        }
-        is_next
+        self.grant();
+        // Always `Some`, since a waiting compilation is only removed when it gets its permit.
+        granted.await.ok()
     }
 
-    /// Returns true if a permit is free. While large programs wait for a permit, small programs may only
-    /// use the reserved permit.
-    fn has_free(&self, size: CompileSize) -> bool {
-        self.running.len() < CHILDREN_MAX
-            && match size {
-                CompileSize::Small => {
-                    self.n_running(CompileSize::Small) == 0
-                        || self.next(CompileSize::Large).is_none()
-                }
-                CompileSize::Large => self.n_running(CompileSize::Large) < LARGE_MAX,
+    fn grant(&self) {
+        let mut state = self.0.state.lock();
+        let PermitTable { running, large, small } = &mut *state;
+        let mut visit = |_: &Arc<str>, compilation: &Compilation| {
+            if !compilation.can_start(running, self.0.memory_bytes_max) {
+                return Verdict::Waits;
             }
-    }
-
-    /// Returns true if `compilation` is small, or its expected memory fits in `bytes_max` together with
-    /// the running compilations of large programs.
-    fn has_memory(&self, compilation: &Compilation, bytes_max: u64) -> bool {
-        let running = self.running.iter().map(|(_, running)| running);
-        let large = running.filter(|running| running.size == CompileSize::Large);
-        let taken = large.map(|running| running.memory_bytes).reduce(u64::saturating_add);
-        compilation.size == CompileSize::Small
-            || taken.is_none_or(|taken| taken.saturating_add(compilation.memory_bytes) <= bytes_max)
-    }
-
-    fn n_running(&self, size: CompileSize) -> usize {
-        self.running.iter().filter(|(_, running)| running.size == size).count()
-    }
-
-    /// Returns the ticket to be served next. It belongs to the client with the fewest running
-    /// compilations; among several such clients, to the least recently served. `None` if no client can
-    /// have another permit.
-    fn next(&self, size: CompileSize) -> Option<u64> {
-        let of_size = self.waiting.iter().filter(|(_, waiting)| waiting.size == size);
-        let eligible = of_size.filter(|(_, waiting)| self.may_have_more(waiting));
-        let first = eligible.min_by_key(|(ticket, waiting)| {
-            let n_own = self.of_client(&waiting.client).count();
-            (n_own, self.last_served.get(&waiting.client).copied(), *ticket)
-        });
-        first.map(|(ticket, _)| *ticket)
-    }
-
-    fn may_have_more(&self, compilation: &Compilation) -> bool {
-        let n_own = self.of_client(&compilation.client).count();
-        let own = self.of_client(&compilation.client);
-        let n_large = own.filter(|running| running.size == CompileSize::Large).count();
-        n_own + 1 < CHILDREN_MAX
-            && (compilation.size == CompileSize::Small || n_large < LARGE_OF_CLIENT_MAX)
-    }
-
-    fn of_client(&self, client: &Arc<str>) -> impl Iterator<Item = &Compilation> {
-        let running = self.running.iter().map(|(_, running)| running);
-        running.filter(move |running| running.client == *client)
-    }
-
-    fn forget_idle(&mut self) {
-        let Self { running, waiting, last_served, .. } = self;
-        last_served.retain(|client, _| {
-            running.iter().chain(waiting.iter()).any(|(_, it)| it.client == *client)
-        });
+            running.push(compilation.clone());
+            let (permits, compilation) = (self.clone(), compilation.clone());
+            Verdict::Served(CompilePermit { permits, compilation })
+        };
+        let grants = [large.serve(&mut visit), small.serve(&mut visit)];
+        // A permit whose receiver was dropped locks the state again.
+        drop(state);
+        grants.into_iter().for_each(Grants::send);
     }
 }
 
-impl Drop for CompilePermit<'_> {
+impl Compilation {
+    /// Returns true if this compilation can start while `running` are in progress.
+    fn can_start(&self, running: &[Self], memory_bytes_max: u64) -> bool {
+        let is_own = |other: &Self| other.client == self.client;
+        let large = running.iter().filter(|other| other.size == CompileSize::Large);
+        let large: Vec<&Self> = large.collect();
+        let memory = large.iter().map(|other| other.memory_bytes);
+        let memory_bytes = memory.fold(self.memory_bytes, u64::saturating_add);
+        running.len() < CHILDREN_MAX
+            && running.iter().filter(|other| is_own(other)).count() + 1 < CHILDREN_MAX
+            && (self.size == CompileSize::Small
+                || large.is_empty()
+                || large.len() < LARGE_MAX
+                    && large.iter().filter(|other| is_own(other)).count() < LARGE_OF_CLIENT_MAX
+                    && memory_bytes <= memory_bytes_max)
+    }
+}
+
+impl Drop for CompilePermit {
     fn drop(&mut self) {
-        let mut state = self.permits.state.lock();
-        state.running.retain(|(running, _)| *running != self.ticket);
-        state.waiting.retain(|(waiting, _)| *waiting != self.ticket);
-        state.forget_idle();
+        let mut state = self.permits.0.state.lock();
+        if let Some(idx) = state.running.iter().position(|running| *running == self.compilation) {
+            state.running.swap_remove(idx);
+        }
         drop(state);
-        self.permits.changed.notify_waiters();
+        self.permits.grant();
     }
 }
 
@@ -203,12 +146,12 @@ mod tests {
         Compilation { client: client.into(), size, memory_bytes: 1 }
     }
 
-    fn try_take<'a>(
-        permits: &'a CompilePermits,
+    fn try_take(
+        permits: &CompilePermits,
         client: &str,
         size: CompileSize,
-    ) -> Option<CompilePermit<'a>> {
-        permits.acquire(compilation(client, size)).now_or_never()
+    ) -> Option<CompilePermit> {
+        permits.acquire(compilation(client, size)).now_or_never().flatten()
     }
 
     #[test]
@@ -234,7 +177,7 @@ mod tests {
         assert_eq!(own.len(), CHILDREN_MAX - 1);
         assert!(take("other", CompileSize::Large).is_some());
         drop(own);
-        assert!(permits.state.lock().last_served.is_empty(), "nothing is kept of idle clients");
+        assert!(permits.0.state.lock().running.is_empty(), "released on drop");
     }
 
     #[test]
@@ -242,7 +185,7 @@ mod tests {
         let permits = CompilePermits::of_machine(10 * MEMORY_SHARE);
         let take = |client: &str, memory_bytes| {
             let large = compilation(client, CompileSize::Large);
-            permits.acquire(Compilation { memory_bytes, ..large }).now_or_never()
+            permits.acquire(Compilation { memory_bytes, ..large }).now_or_never().flatten()
         };
         let alone = take("a", 40);
         assert!(alone.is_some(), "a program that is larger than the memory is compiled alone");

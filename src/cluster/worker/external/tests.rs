@@ -84,7 +84,6 @@ fn run(limits: Limits) -> ExternalRun {
 fn with(call: FunctionCall, limits: Limits) -> ExternalRun {
     ExternalRun {
         request_id: "0a1b".to_owned(),
-        function: FunctionId::from_module(b"module"),
         content: Bytes::from_static(b"module"),
         function_dir: None,
         call,
@@ -119,10 +118,10 @@ async fn external_runtime_gets_the_arguments_that_b7s_passes() {
     };
     let limits = Limits { wall: Duration::from_secs(2), fuel: Some(900), ..LIMITS };
     let finished = finished(&script, with(call, limits)).await;
-    let (workspace, id) = (script.workspace(), FunctionId::from_module(b"module"));
+    let workspace = script.workspace();
     let (workspace, root) = (workspace.display(), workspace.parent().unwrap().display());
     let want = format!(
-        "{workspace}/{id}/m.wasm\n--entry\nmain\n--run-time\n2000\n--debug-info\n\
+        "{workspace}/t/0a1b/f/m.wasm\n--entry\nmain\n--run-time\n2000\n--debug-info\n\
         --fs-root-path\n{workspace}/t/0a1b/fs\n--drivers-root-path\n{root}/extensions\n\
         --limited-fuel\n900\n--limited-memory\n256\n--permission\nfile://a.go\n\
         --permission\nhttps://x.org/\n--\na\n--b\nc d\nmodule"
