@@ -284,7 +284,9 @@ impl Node {
         let (execution, work) = (options.execution, options.work);
         let n_boot_nodes = boot_nodes.len();
         let n_peers_max = options.connectivity.remembered_peers();
-        let registry = registry(&role, &options.connectivity, &work)?;
+        // A worker has no decisions.
+        let registry =
+            NodeRegistry::open(options.connectivity.peer_db.as_deref(), work.requires_approval)?;
         let functions = Functions::open_with(options.functions_dir, options.sources).await?;
         let network_options = NetworkOptions {
             identity: identity.clone(),
@@ -348,20 +350,6 @@ impl Node {
             working: working.clone(),
         })
     }
-}
-
-/// Returns the stored decisions of the operator, which only a head has.
-fn registry(
-    role: &RoleOptions,
-    connectivity: &Connectivity,
-    work: &WorkOptions,
-) -> Result<NodeRegistry, NodeError> {
-    Ok(match role {
-        RoleOptions::Head { .. } => {
-            NodeRegistry::open(connectivity.peer_db.as_deref(), work.requires_approval)?
-        }
-        RoleOptions::Worker => NodeRegistry::default(),
-    })
 }
 
 /// Adapts the options to the role: a head accepts responses that fit its limit of output, and only from

@@ -5,7 +5,7 @@
 //! most by the files that it creates and the bytes that it writes between two interruptions.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -88,11 +88,9 @@ impl Quota {
 }
 
 impl Usage {
-    const fn and(self, other: Self) -> Self {
-        Self {
-            n_files: self.n_files.saturating_add(other.n_files),
-            bytes: self.bytes.saturating_add(other.bytes),
-        }
+    fn add(&mut self, metadata: &Metadata) {
+        self.n_files += 1;
+        self.bytes = self.bytes.saturating_add(system::disk_bytes(metadata));
     }
 
     const fn is_within(self, limits: FilesLimits) -> bool {
@@ -114,7 +112,7 @@ pub(crate) fn count(folder: &Path, open: &[Weak<File>], limits: FilesLimits) -> 
         for entry in entries.flatten() {
             // Links are not followed.
             let Ok(metadata) = entry.metadata() else { continue };
-            usage = usage.and(Usage { n_files: 1, bytes: system::disk_bytes(&metadata) });
+            usage.add(&metadata);
             if !usage.is_within(limits) {
                 return None;
             }
@@ -132,7 +130,7 @@ fn nameless(open: &[Weak<File>]) -> Usage {
     for file in open.iter().filter_map(Weak::upgrade) {
         let Ok(metadata) = file.metadata() else { continue };
         if system::nameless_file(&metadata).is_some_and(|number| seen.insert(number)) {
-            usage = usage.and(Usage { n_files: 1, bytes: system::disk_bytes(&metadata) });
+            usage.add(&metadata);
         }
     }
     usage

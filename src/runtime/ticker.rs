@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use wasmtime::Engine;
 
 /// Time for which a guest computes before it yields. Deadlines and cancellations are noticed with at
@@ -36,8 +36,6 @@ struct TickerState {
     /// Number of guests started so far. The thread compares it with the number at the last tick, to
     /// detect that a guest has started.
     n_started: u64,
-    /// True while the thread sleeps.
-    is_asleep: bool,
     is_stopping: bool,
 }
 
@@ -60,9 +58,7 @@ impl Ticker {
         let mut state = self.shared.state.lock();
         state.n_running += 1;
         state.n_started = state.n_started.wrapping_add(1);
-        if state.is_asleep {
-            self.shared.changed.notify_one();
-        }
+        self.shared.changed.notify_one();
         Ticking(Arc::clone(&self.shared))
     }
 }
@@ -91,12 +87,10 @@ impl SharedTicker {
         let mut n_seen = state.n_started;
         while !state.is_stopping {
             if state.n_running == 0 && state.n_started == n_seen {
-                state.is_asleep = true;
                 self.changed.wait(&mut state);
-                state.is_asleep = false;
             } else {
                 n_seen = state.n_started;
-                self.changed.wait_for(&mut state, TICK);
+                MutexGuard::unlocked(&mut state, || thread::sleep(TICK));
                 engine.increment_epoch();
             }
         }

@@ -18,7 +18,6 @@ use runtime::options::{COMPILE_WITHIN, RuntimeOptions};
 use runtime::program::Program;
 use runtime::run::{Limits, RunOutcome};
 use task::cache::Cache;
-use task::private::create_folder;
 use wire::executions::Usage;
 
 use super::external::{External, ExternalError, ExternalRun, ExternalRuntime};
@@ -120,7 +119,7 @@ enum Host {
         /// Number of runs so far, to give executions of the same request different directories.
         n_runs: AtomicU64,
     },
-    External(External),
+    External(Arc<External>),
 }
 
 impl Executor {
@@ -134,7 +133,7 @@ impl Executor {
             options;
         let function_dirs = match &workspace {
             Some(workspace) => {
-                let cleared = clear(workspace).and_then(|()| workspace.canonicalize());
+                let cleared = scratch_dir::clear(workspace).and_then(|()| workspace.canonicalize());
                 Some(FunctionDirs::new(
                     &cleared.map_err(unusable("workspace directory", workspace))?,
                 ))
@@ -152,7 +151,7 @@ impl Executor {
                 workspace
                     .ok_or_else(no_workspace)
                     .and_then(|workspace| External::new(external, &workspace))
-                    .map(Host::External)
+                    .map(|external| Host::External(external.into()))
                     .map_err(unusable("external runtime", &program))?
             }
             None => Host::Here {
@@ -236,9 +235,14 @@ impl Executor {
                 let Some(program) = self.program(function.id, call.method.clone()).await? else {
                     return Ok(None);
                 };
+                let n_run = n_runs.fetch_add(1, Ordering::Relaxed);
+                let name = format!("{}-{n_run}", scratch_dir::name(request_id));
+                // The directory is created only if the function uses files.
                 let files = workspace.as_deref().map(|workspace| Files {
+                    folder: scratch_dir::root(workspace).join(name),
+                    afterwards: FolderCleanup::Remove,
+                    limits: Some(LIMITS_DEFAULT),
                     function: function_dir,
-                    ..files(workspace, request_id, n_runs)
                 });
                 runtime.execute(&program, call.into_run(limits, files, client)).await?
             }
@@ -273,25 +277,6 @@ impl Executor {
 fn unusable(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorkerError + use<> {
     let path = path.to_owned();
     move |source| WorkerError::Unusable { what, path, source }
-}
-
-/// Removes directories that executions of an earlier process left behind.
-fn clear(workspace: &Path) -> io::Result<()> {
-    create_folder(workspace)?;
-    scratch_dir::clear(workspace)
-}
-
-/// Returns the description of an execution's directory, which is created only if the function uses
-/// files.
-fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
-    let n_run = n_runs.fetch_add(1, Ordering::Relaxed);
-    let name = format!("{}-{n_run}", scratch_dir::name(request_id));
-    Files {
-        folder: scratch_dir::root(workspace).join(name),
-        afterwards: FolderCleanup::Remove,
-        limits: Some(LIMITS_DEFAULT),
-        function: None,
-    }
 }
 
 fn result(finished: RunOutcome) -> NodeResult {

@@ -53,10 +53,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// An external runtime.
 #[derive(Debug)]
-pub(super) struct External(Arc<ExternalParts>);
-
-#[derive(Debug)]
-struct ExternalParts {
+pub(super) struct External {
     program: PathBuf,
     /// Names of variables that the program gets.
     allowed_variables: BTreeSet<String>,
@@ -140,13 +137,16 @@ impl External {
         }
         create_folder(workspace)?;
         let workspace = workspace.canonicalize()?;
-        Ok(Self(Arc::new(ExternalParts { program, allowed_variables: variables, workspace })))
+        Ok(Self { program, allowed_variables: variables, workspace })
     }
 
     /// Runs a process until it completes or exceeds a limit. Dropping the future kills the process.
-    pub(super) async fn run(&self, mut run: ExternalRun) -> Result<RunOutcome, ExternalError> {
+    pub(super) async fn run(
+        self: &Arc<Self>,
+        mut run: ExternalRun,
+    ) -> Result<RunOutcome, ExternalError> {
         let (limits, input) = (run.limits, run.call.stdin.take());
-        let (inner, has_input) = (Arc::clone(&self.0), input.is_some());
+        let (inner, has_input) = (Arc::clone(self), input.is_some());
         let prepared = spawn_blocking(move || inner.command(&run, has_input)).await;
         let (mut command, scratch) = prepared.map_err(|_| ExternalError::stopped())??;
         let mut child = command.spawn().map_err(ExternalError::host("its start"))?;
@@ -160,9 +160,7 @@ impl External {
         });
         watch(&process.0, running, pipes, input.unwrap_or_default().into_bytes(), limits).await
     }
-}
 
-impl ExternalParts {
     /// Prepares the process for a run in a new directory. The returned directory must be kept until the
     /// process has exited, since dropping it removes it. Blocks.
     fn command(

@@ -24,7 +24,7 @@ const WITHIN: Duration = Duration::from_secs(20);
 /// A shell script as a runtime, with its workspace.
 struct Script {
     root: TempDir,
-    external: External,
+    external: Arc<External>,
 }
 
 /// Returns a runtime with `variables` allowed.
@@ -39,8 +39,9 @@ impl Script {
         let program = root.path().join("bls-runtime");
         fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-        let external =
-            External::new(allowing(&program, &["A", "B"]), &root.path().join("work")).unwrap();
+        let external = External::new(allowing(&program, &["A", "B"]), &root.path().join("work"))
+            .unwrap()
+            .into();
         Self { root, external }
     }
 
@@ -136,7 +137,7 @@ async fn runtime_is_started_through_its_symbolic_link() {
     let link = script.root.path().join("called-so");
     std::os::unix::fs::symlink("bls-runtime", &link).unwrap();
     script.external =
-        External::new(allowing(&link, &[]), &script.root.path().join("work")).unwrap();
+        External::new(allowing(&link, &[]), &script.root.path().join("work")).unwrap().into();
     let finished = finished(&script, run(LIMITS)).await;
     assert_eq!(text(&finished.stdout).trim_end(), link.display().to_string());
 }
