@@ -19,12 +19,11 @@ pub const ACCOUNTS: &str = "accounts";
 
 /// Sets the metrics of the database used for `purpose`, which is the value of the label `for`.
 pub fn set(metrics: &Metrics, purpose: &str, figures: Figures) {
-    let Figures { n_open, n_idle, n_waiting, n_timed_out, is_lost, .. } = figures;
-    let narrow = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let Figures { n_open, n_idle, n_waiting, n_timed_out, is_lost } = figures;
     for (metric, n) in [(WAITING, n_waiting), (TIMED_OUT, n_timed_out), (LOST, is_lost.into())] {
-        metrics.set(metric, &[purpose], narrow(n));
+        metrics.set(metric, &[purpose], n);
     }
     for (state, n) in [("open", n_open), ("idle", n_idle)] {
-        metrics.set(CONNECTIONS, &[purpose, state], narrow(n));
+        metrics.set(CONNECTIONS, &[purpose, state], n);
     }
 }

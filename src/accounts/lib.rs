@@ -32,13 +32,12 @@ pub mod server;
 mod store;
 
 use std::error::Error;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use db::connection::{FileError, retry_while_busy};
-use db::fault::DatabaseFault;
-use db::format::advice;
+use db::connection::FileError;
+use db::fault::{DatabaseFault, FaultKind};
+use db::format::FormatError;
 use db::postgres::DatabaseUrl;
 use db::postgres::connections::Figures;
 use parking_lot::Mutex;
@@ -55,7 +54,6 @@ use crate::passwords::Passwords;
 pub use crate::remote::{KeyLookup, Keys, RemoteKeys};
 use crate::store::Store;
 pub use crate::store::keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX};
-use crate::store::postgres::Access;
 pub use crate::store::postgres::CONNECTIONS_MAX;
 pub use crate::store::sessions::{AuthenticatedAccount, StartedSession};
 
@@ -102,16 +100,8 @@ pub enum AccountsError {
     #[error(transparent)]
     Open(FileError),
     /// The tables were created by another version of the program.
-    #[error("accounts in the database have format {found}, expected {known}; {}", advice(*found, *known))]
-    Format {
-        /// Format of the tables.
-        found: i64,
-        /// Format that this program uses.
-        known: i64,
-    },
-    /// The file disappeared immediately after it was opened.
-    #[error("accounts file disappeared while it was being opened")]
-    Find(#[source] io::Error),
+    #[error(transparent)]
+    Format(FormatError),
     /// The store failed.
     #[error("accounts store failed")]
     Statement(#[source] Box<dyn Error + Send + Sync>),
@@ -126,7 +116,9 @@ impl AccountsError {
     pub fn is_busy(&self) -> bool {
         match self {
             Self::Open(error) => error.is_busy(),
-            Self::Statement(cause) => cause.downcast_ref().is_some_and(DatabaseFault::is_busy),
+            Self::Statement(cause) => {
+                matches!(cause.downcast_ref(), Some(DatabaseFault { kind: FaultKind::Busy, .. }))
+            }
             _ => false,
         }
     }
@@ -156,9 +148,7 @@ impl Accounts {
     /// [`AccountsError::Open`] if the file cannot be opened, is locked by another process, or was
     /// written by another version of the program.
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
-        let path = path.as_ref().to_owned();
-        let open = async || Ok(Self::new(Store::open_file(&path).await?, clock.clone()));
-        retry_while_busy(open, AccountsError::is_busy).await
+        Ok(Self::new(Store::open_file(path.as_ref()).await?, clock))
     }
 
     /// Connects to the accounts in the database at `url`. Creates missing tables. Several services can
@@ -168,7 +158,7 @@ impl Accounts {
     /// [`AccountsError::Unreachable`] if the database does not respond, [`AccountsError::Format`] if its
     /// tables have another format.
     pub async fn connect(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
-        Ok(Self::new(Store::open_database(url, Access::ReadWrite).await?, clock))
+        Ok(Self::new(Store::open_database(url, false).await?, clock))
     }
 
     /// Connects to the accounts in a database, such as a standby, without ever writing to the database.
@@ -177,7 +167,7 @@ impl Accounts {
     /// # Errors
     /// As [`Self::connect`], and if the tables are missing.
     pub async fn connect_read_only(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
-        Ok(Self::new(Store::open_database(url, Access::ReadOnly).await?, clock))
+        Ok(Self::new(Store::open_database(url, true).await?, clock))
     }
 
     fn new(store: Store, clock: Clock) -> Self {

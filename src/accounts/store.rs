@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use db::connection::FileError;
 use db::copy::CopiedTables;
-use db::fault::DatabaseFault;
 use db::postgres::DatabaseUrl;
 use db::postgres::connections::Figures;
 use futures::FutureExt as _;
@@ -24,21 +23,24 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 use self::file::FileStore;
-use self::postgres::{Access, DatabaseStore};
+use self::postgres::DatabaseStore;
 use self::sql::{RENEW_KEYS_VERSION, ReadRow, Session, Value};
 use crate::{Accounts, AccountsError, blocking};
 
 impl From<rusqlite::Error> for AccountsError {
     fn from(error: rusqlite::Error) -> Self {
-        let fault = DatabaseFault::from(error);
-        if fault.is_full() { Self::Full } else { Self::Statement(Box::new(fault)) }
+        FileError::from(error).into()
     }
 }
 
 impl From<FileError> for AccountsError {
     fn from(error: FileError) -> Self {
         match error {
-            FileError::Database { source, .. } if source.is_full() => Self::Full,
+            FileError::Full => Self::Full,
+            FileError::Replaced => Self::Replaced,
+            FileError::Closed => Self::Stopped,
+            FileError::Version(error) => Self::Format(error),
+            FileError::Commit(fault) => Self::Statement(Box::new(fault)),
             error => Self::Open(error),
         }
     }
@@ -65,9 +67,9 @@ impl Store {
 
     pub(crate) async fn open_database(
         url: &DatabaseUrl,
-        access: Access,
+        is_read_only: bool,
     ) -> Result<Self, AccountsError> {
-        Ok(Self::Database(Arc::new(DatabaseStore::open(url, access).await?)))
+        Ok(Self::Database(Arc::new(DatabaseStore::open(url, is_read_only).await?)))
     }
 
     pub(crate) fn database(&self) -> Option<Figures> {

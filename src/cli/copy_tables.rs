@@ -166,17 +166,13 @@ async fn copy_all(
     let what = format!("cannot copy {from} to {to}");
     let mut printed = Ok(());
     let mut on_progress = |progress: CopyProgress<'_>| {
-        match progress {
-            CopyProgress::Copied { table, n_rows } => {
-                if can_redraw() {
-                    redraw("");
-                }
-                printed = print(&format!("{table}  {}  equal", counted(n_rows, "row")));
-            }
-            CopyProgress::Rows { table, n_rows } if can_redraw() => {
-                redraw(&format!("copying {table}: {}", counted(n_rows, "row")));
-            }
-            _ => {}
+        let CopyProgress { table, n_rows, is_done } = progress;
+        if can_redraw() {
+            let text = format!("copying {table}: {}", counted(n_rows, "row"));
+            redraw(if is_done { "" } else { &text });
+        }
+        if is_done {
+            printed = print(&format!("{table}  {}  equal", counted(n_rows, "row")));
         }
         if printed.is_err() || must_stop.load(Ordering::Relaxed) {
             return ControlFlow::Break(());

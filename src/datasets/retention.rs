@@ -81,7 +81,7 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
 /// Returns true if an error affects all datasets.
 const fn is_of_store(error: &StoreError) -> bool {
     use StoreError::{Closed, Format, Full, Locked, ReadOnly, Replaced, Unreachable};
-    matches!(error, Closed | Format { .. } | Full | Locked | ReadOnly | Replaced | Unreachable(_))
+    matches!(error, Closed | Format(_) | Full | Locked | ReadOnly | Replaced | Unreachable(_))
 }
 
 /// Deletes the rows that exceed the retention of their datasets at the time `date`. Returns the number

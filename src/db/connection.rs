@@ -1,44 +1,31 @@
 //! Opens SQLite files, and creates or upgrades their tables.
 
-use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
+use std::{slice, thread};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use task::private;
-use tokio::time::sleep;
-use tracing::{error, info};
+use tracing::info;
 
-use crate::fault::DatabaseFault;
-use crate::format;
+use crate::fault::{DatabaseFault, FaultKind};
+use crate::format::{self, FormatError};
 
-/// Maximum time to wait while another process finishes its write, which usually takes milliseconds.
+/// Maximum time to wait while another process writes to the file or sets it up, which usually takes
+/// milliseconds. A backup locks the file for longer.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// Value of [`Schema::open_wait`] for files that are opened with [`retry_while_busy`].
-pub const RETRIED_OPEN_WAIT: Duration = Duration::from_millis(10);
+/// Maximum number of attempts to switch a file to write-ahead logging. Together they take seconds, far
+/// longer than the setup of a file.
+const SWITCH_TRIES: u32 = 500;
 
-/// Maximum number of attempts to open a file while another process sets it up. Together they take some
-/// seconds, far longer than the setup.
-const OPEN_TRIES: u32 = 50;
-
-/// Pause between two attempts to open a file.
-const OPEN_PAUSE: Duration = Duration::from_millis(40);
+/// Pause between two attempts to switch a file to write-ahead logging.
+const SWITCH_PAUSE: Duration = Duration::from_millis(10);
 
 /// Capacity of a connection's cache of prepared statements, larger than the number of statements of any
 /// store.
 const STATEMENTS_MAX: usize = 128;
-
-/// Statements that test for disk space: they write a megabyte and free it again, each in its own
-/// transaction. A smaller write is no proof, since it often succeeds where another write has found no
-/// space.
-pub const TRY_SPACE: [&str; 2] = [
-    "DROP TABLE IF EXISTS space_trial;
-     CREATE TABLE space_trial AS SELECT randomblob(1048576) AS body",
-    "DROP TABLE IF EXISTS space_trial",
-];
 
 /// Tables of a file, and the pragmas of connections to it.
 #[derive(Debug, Clone, Copy)]
@@ -53,42 +40,24 @@ pub struct Schema {
     pub tables: &'static str,
     /// Pragmas of writing connections, in addition to the settings of every connection.
     pub pragmas: &'static str,
-    /// Maximum time to wait while another process sets up or recovers the file.
-    pub open_wait: Duration,
 }
 
 /// Failure to open or write a file.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The file or its directory could not be created.
-    #[error("{name} cannot be created")]
-    Create {
+    /// The file could not be created, opened or set up.
+    #[error("{name} cannot be opened")]
+    Open {
         /// Name of the file, such as `accounts file`.
         name: &'static str,
         /// Cause of the failure.
         #[source]
-        source: Arc<io::Error>,
-    },
-    /// SQLite could not open or set up the file.
-    #[error("{name} cannot be opened")]
-    Database {
-        /// Name of the file, such as `accounts file`.
-        name: &'static str,
-        /// Error of SQLite.
-        #[source]
         source: DatabaseFault,
     },
     /// The file was written by another version of the program.
-    #[error("{name} has format {found}, expected {known}; {}", format::advice(*found, *known))]
-    Version {
-        /// Name of the file, such as `accounts file`.
-        name: &'static str,
-        /// Format of the file.
-        found: i64,
-        /// Format that this version of the program uses.
-        known: i64,
-    },
+    #[error(transparent)]
+    Version(#[from] FormatError),
     /// A statement failed, or a transaction could not be begun, committed or rolled back.
     #[error("transaction failed")]
     Commit(#[source] DatabaseFault),
@@ -106,7 +75,7 @@ pub enum FileError {
 impl From<rusqlite::Error> for FileError {
     fn from(error: rusqlite::Error) -> Self {
         let fault = DatabaseFault::from(error);
-        if fault.is_full() { Self::Full } else { Self::Commit(fault) }
+        if fault.kind == FaultKind::Full { Self::Full } else { Self::Commit(fault) }
     }
 }
 
@@ -114,39 +83,39 @@ impl FileError {
     /// Returns true if another process had locked the file, so a retry can succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Database { source, .. } if source.is_busy())
+        matches!(self, Self::Open { source, .. } | Self::Commit(source) if source.kind == FaultKind::Busy)
     }
 }
 
 impl Schema {
     /// Opens the file at `path` for writing. Creates the file, its directory and its tables if they are
     /// missing. Only the owner can access a created file or directory. Commits of the connection are
-    /// durable. Blocks.
+    /// durable. Blocks, for some seconds if another process has locked the file.
     ///
     /// # Errors
-    /// [`FileError`] if the file cannot be opened, or has another format. If the error [is
-    /// busy](FileError::is_busy), another process can be setting up the file: see [`retry_while_busy`].
+    /// [`FileError`] if the file cannot be opened, or has another format.
     pub fn open(&self, path: &Path) -> Result<Connection, FileError> {
-        let create = |error| FileError::Create { name: self.name, source: Arc::new(error) };
         if let Some(folder) = path.parent() {
-            private::create_folder(folder).map_err(create)?;
+            private::create_folder(folder).map_err(|error| self.failed(error))?;
         }
-        private::create_file(path).map_err(create)?;
-        let failed = |error| self.failed(&error);
-        let mut connection = Connection::open(path).map_err(failed)?;
-        connection.busy_timeout(self.open_wait).map_err(failed)?;
-        connection.execute_batch(self.pragmas).map_err(failed)?;
-        connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
-        connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
+        private::create_file(path).map_err(|error| self.failed(error))?;
+        let open = || {
+            let connection = Connection::open(path)?;
+            connection.execute_batch(self.pragmas)?;
+            enable_log(&connection)?;
+            connection.pragma_update(None, "synchronous", "full")?;
+            prepare(&connection)?;
+            Ok(connection)
+        };
+        let mut connection = open().map_err(|error: rusqlite::Error| self.failed(error))?;
         self.create_tables(&mut connection)?;
-        prepare(&connection).map_err(failed)?;
         Ok(connection)
     }
 
     /// Opens an existing file at `path` for reading.
     ///
     /// # Errors
-    /// [`FileError::Database`] if the file cannot be opened.
+    /// [`FileError::Open`] if the file cannot be opened.
     pub fn open_read_only(&self, path: &Path) -> Result<Connection, FileError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
@@ -154,7 +123,7 @@ impl Schema {
             prepare(&connection)?;
             Ok(connection)
         };
-        open().map_err(|error| self.failed(&error))
+        open().map_err(|error: rusqlite::Error| self.failed(error))
     }
 
     /// Creates the tables in an empty file, or upgrades tables of an older format, in one transaction.
@@ -164,7 +133,7 @@ impl Schema {
     /// [`FileError`] if the database fails, or if the format of the file cannot be upgraded. The file
     /// remains unchanged.
     pub fn create_tables(&self, connection: &mut Connection) -> Result<(), FileError> {
-        let failed = |error| self.failed(&error);
+        let failed = |error: rusqlite::Error| self.failed(error);
         let Self { name, version: known, steps, tables, .. } = *self;
         if read_version(connection).map_err(failed)? == known {
             return Ok(());
@@ -174,13 +143,12 @@ impl Schema {
         // Reads the version again within the transaction, since another process might have created or
         // upgraded the tables meanwhile.
         let found = read_version(&write).map_err(failed)?;
-        if found == 0 {
-            write.execute_batch(tables).map_err(failed)?;
-        } else {
-            let steps = format::steps_from(steps, found, known);
-            for step in steps.ok_or(FileError::Version { name, found, known })? {
-                write.execute_batch(step).map_err(failed)?;
-            }
+        let steps = match found {
+            0 => slice::from_ref(&tables),
+            found => format::steps_from(name, steps, found, known)?,
+        };
+        for step in steps {
+            write.execute_batch(step).map_err(failed)?;
         }
         write.pragma_update(None, "user_version", known).map_err(failed)?;
         write.commit().map_err(failed)?;
@@ -196,35 +164,33 @@ impl Schema {
     /// # Errors
     /// [`FileError::Version`] if the file has another format.
     pub fn check_version(&self, connection: &Connection) -> Result<(), FileError> {
-        let found = read_version(connection).map_err(|error| self.failed(&error))?;
-        let Self { name, version: known, .. } = *self;
-        if found == known { Ok(()) } else { Err(FileError::Version { name, found, known }) }
+        let found =
+            read_version(connection).map_err(|error: rusqlite::Error| self.failed(error))?;
+        Ok(format::steps_from(self.name, &[], found, self.version).map(drop)?)
     }
 
-    fn failed(&self, error: &rusqlite::Error) -> FileError {
-        FileError::Database { name: self.name, source: error.into() }
+    fn failed(&self, error: impl Into<DatabaseFault>) -> FileError {
+        let source: DatabaseFault = error.into();
+        match source.kind {
+            FaultKind::Full => FileError::Full,
+            _ => FileError::Open { name: self.name, source },
+        }
     }
 }
 
-/// Calls `open` again and again for some seconds, as long as another process has locked the file.
-/// Cancel-safe if `open` is.
-///
-/// # Errors
-/// The last error of `open`.
-pub async fn retry_while_busy<T, E, F>(
-    mut open: impl FnMut() -> F,
-    is_busy: impl Fn(&E) -> bool,
-) -> Result<T, E>
-where
-    F: Future<Output = Result<T, E>>,
-{
-    for _ in 1..OPEN_TRIES {
-        match open().await {
-            Err(error) if is_busy(&error) => sleep(OPEN_PAUSE).await,
-            opened => return opened,
+/// Switches to write-ahead logging. SQLite itself does not wait while another process does the same.
+fn enable_log(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let enable = || connection.pragma_update(None, "journal_mode", "wal");
+    for _ in 1..SWITCH_TRIES {
+        match enable() {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                thread::park_timeout(SWITCH_PAUSE);
+            }
+            enabled => return enabled,
         }
     }
-    open().await
+    enable()
 }
 
 /// Applies the settings that every connection has.
@@ -241,20 +207,9 @@ fn read_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
 
-/// Preserves the write-ahead log when `connection` is closed. Needed if the file was replaced: the log
-/// at the same path then belongs to the new file, but the last connection to the old file would delete
-/// it.
-pub fn keep_log_on_close(connection: &Connection) {
-    if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
-        error!(%error, "failed to close a replaced database without a checkpoint");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
-
-    use tokio::task::spawn_blocking;
 
     use super::*;
 
@@ -264,7 +219,6 @@ mod tests {
         steps: &[],
         tables: "CREATE TABLE rows (id INTEGER PRIMARY KEY) STRICT",
         pragmas: "PRAGMA foreign_keys = on",
-        open_wait: RETRIED_OPEN_WAIT,
     };
 
     #[test]
@@ -281,19 +235,34 @@ mod tests {
         assert!(SCHEMA.open_read_only(&path).unwrap().execute("DELETE FROM rows", []).is_err());
     }
 
-    #[tokio::test]
-    async fn concurrent_opens_of_a_new_file_succeed() {
+    #[test]
+    fn concurrent_opens_of_a_new_file_succeed() {
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("rows.sqlite");
+            let open = || {
+                thread::spawn({
+                    let path = path.clone();
+                    move || SCHEMA.open(&path).map(drop)
+                })
+            };
+            let opened: Vec<_> = (0..4).map(|_| open()).collect();
+            for opened in opened {
+                opened.join().unwrap().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn opening_waits_while_another_process_has_locked_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.sqlite");
-        let open = || {
-            let path = path.clone();
-            let opened = spawn_blocking(move || SCHEMA.open(&path).map(drop));
-            async { opened.await.unwrap() }
-        };
-        let opened = (0..4).map(|_| retry_while_busy(open, FileError::is_busy));
-        for opened in futures::future::join_all(opened).await {
-            opened.unwrap();
-        }
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        let opened = thread::spawn(move || SCHEMA.open(&path).map(drop));
+        thread::park_timeout(Duration::from_millis(30));
+        other.execute_batch("COMMIT").unwrap();
+        opened.join().unwrap().unwrap();
     }
 
     #[test]
@@ -304,9 +273,7 @@ mod tests {
             let connection = Connection::open(&path).unwrap();
             connection.pragma_update(None, "user_version", version).unwrap();
             let error = SCHEMA.open(&path).unwrap_err();
-            assert!(
-                matches!(error, FileError::Version { found, known: 3, .. } if found == version)
-            );
+            assert!(matches!(&error, FileError::Version(it) if it.found == version));
             assert!(
                 error
                     .to_string()
@@ -340,7 +307,10 @@ mod tests {
             assert_eq!(found, "old");
         }
         let error = SCHEMA.check_version(&older).unwrap_err();
-        assert!(matches!(error, FileError::Version { found: 5, known: 3, .. }), "{error}");
+        assert!(
+            matches!(error, FileError::Version(FormatError { found: 5, known: 3, .. })),
+            "{error}"
+        );
         assert!(SCHEMA.open(&path).is_err(), "a newer format is rejected");
     }
 
@@ -351,7 +321,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.sqlite");
         drop(SCHEMA.open(&path).unwrap());
-        assert!(matches!(BROKEN.open(&path), Err(FileError::Database { .. })));
+        assert!(matches!(BROKEN.open(&path), Err(FileError::Open { .. })));
         let connection = SCHEMA.open(&path).unwrap();
         connection.execute("INSERT INTO rows DEFAULT VALUES", []).unwrap();
     }

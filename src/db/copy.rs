@@ -1,23 +1,18 @@
 //! Copies the tables of a store between a file and a database, in either direction.
 //!
 //! Source and destination have the same tables, each with a primary key. All rows are copied in one
-//! transaction, in the order of their keys and from one snapshot of the source, so a copy that is
-//! stopped has no effect. Finally, every row of the copy is compared with the source.
+//! transaction, in the order of their keys and from one snapshot of the source. Before its commit, every
+//! row of the copy is compared with the source, so a copy that is stopped or fails has no effect.
 
 mod engine;
-mod table;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use rusqlite::types::Value;
-use task::lock::{self, Lock};
-use task::private;
 
-use self::engine::{Access, End, EndError};
-use self::table::{Row, Table};
+use self::engine::{Access, End, EndError, Row, Table};
 use crate::connection::Schema;
-use crate::files::with_ending;
 use crate::postgres::DatabaseUrl;
 use crate::postgres::schema::Schema as SharedSchema;
 
@@ -31,7 +26,7 @@ pub struct CopiedTables {
     pub file: Schema,
     /// Schema of a database with the same tables. Additional tables of the database are not copied.
     pub database: SharedSchema,
-    /// Statements that are run in a database after its rows were copied.
+    /// Statements that are run in a database after its rows were copied or compared.
     pub finish: &'static str,
     /// True if a service locks a file next to its tables, named `FILE.lock`, while it is running. A copy
     /// then rejects files in use.
@@ -49,22 +44,13 @@ pub enum CopyPlace {
 
 /// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CopyProgress<'a> {
-    /// Some rows of a table were inserted.
-    Rows {
-        /// Name of the table.
-        table: &'a str,
-        /// Number of rows of the table that were inserted so far.
-        n_rows: u64,
-    },
-    /// All rows of a table are copied and equal to their source.
-    Copied {
-        /// Name of the table.
-        table: &'a str,
-        /// Number of rows of the table.
-        n_rows: u64,
-    },
+pub struct CopyProgress<'a> {
+    /// Name of a table.
+    pub table: &'a str,
+    /// Number of rows of the table that were copied and compared so far.
+    pub n_rows: u64,
+    /// True if all rows of the table are copied and equal to their source.
+    pub is_done: bool,
 }
 
 /// Failure of a copy.
@@ -77,25 +63,10 @@ pub enum CopyError {
     /// The destination could not be opened, written or read.
     #[error("destination of the copy failed")]
     Write(#[source] EndError),
-    /// A service has the source or the destination open.
-    #[error("{} is in use by a service; stop the service first", path.display())]
-    InUse {
-        /// Path of the file.
-        path: PathBuf,
-    },
-    /// The destination already has rows, which differ from the rows of the source. The destination
-    /// remains unchanged.
+    /// The destination has rows that differ from the source. The destination remains unchanged.
     #[error(
-        "destination is not empty, and its table {table} differs from the source; copy to an empty store"
-    )]
-    NotEmpty {
-        /// Name of the table.
-        table: String,
-    },
-    /// The destination differs from the source after the copy, so another program must have written to
-    /// it meanwhile.
-    #[error(
-        "table {table} of the destination differs from the source, so another program wrote to it; stop the services of the destination, empty its store and copy again"
+        "table {table} of the destination differs from the source; copy to an empty store to which no \
+         other program writes"
     )]
     Differs {
         /// Name of the table.
@@ -109,8 +80,8 @@ pub enum CopyError {
 /// Receives progress and returns whether to continue.
 pub type OnProgress<'a> = &'a mut (dyn FnMut(CopyProgress<'_>) -> ControlFlow<()> + Send);
 
-/// Copies all rows of `tables` to an empty store. If the destination already has rows, only compares
-/// them with the source. Returns the number of rows.
+/// Copies all rows of `tables` to an empty store. If a table of the destination already has rows, only
+/// compares them with the source. Returns the number of rows.
 ///
 /// Blocks while a file is read or written. Must be called in a tokio runtime.
 ///
@@ -123,113 +94,48 @@ pub async fn copy(
     on_progress: OnProgress<'_>,
 ) -> Result<u64, CopyError> {
     let all = Table::all(tables.file.tables).map_err(|error| CopyError::Write(error.into()))?;
-    let _locks =
-        [lock_file(tables, from, CopyError::Read)?, lock_file(tables, to, CopyError::Write)?];
     let mut source = End::open(tables, from, Access::Read).await.map_err(CopyError::Read)?;
     let mut target = End::open(tables, to, Access::Write).await.map_err(CopyError::Write)?;
-    let is_empty = is_empty(&mut target, &all).await.map_err(CopyError::Write)?;
-    if is_empty {
-        for table in &all {
-            copy_table(&mut source, &mut target, table, on_progress).await?;
-        }
-        target.run(tables.finish).await.map_err(CopyError::Write)?;
-    }
-    target.finish().await.map_err(CopyError::Write)?;
-    let mut copied = End::open(tables, to, Access::Read).await.map_err(CopyError::Write)?;
     let mut n_rows = 0;
     for table in &all {
-        let Some(n) = compare(&mut source, &mut copied, table).await? else {
-            let table = table.name.clone();
-            return Err(if is_empty {
-                CopyError::Differs { table }
-            } else {
-                CopyError::NotEmpty { table }
-            });
-        };
-        n_rows += n;
-        report(on_progress, CopyProgress::Copied { table: &table.name, n_rows: n })?;
+        n_rows += copy_table(&mut source, &mut target, table, on_progress).await?;
     }
-    copied.finish().await.map_err(CopyError::Write)?;
-    source.finish().await.map_err(CopyError::Read)?;
+    target.run(tables.finish).await.map_err(CopyError::Write)?;
+    target.finish().await.map_err(CopyError::Write)?;
     Ok(n_rows)
 }
 
-/// Locks a file if services lock it, so that no service can open the file during the copy.
-fn lock_file(
-    tables: &CopiedTables,
-    place: &CopyPlace,
-    failed: impl Fn(EndError) -> CopyError,
-) -> Result<Option<Lock>, CopyError> {
-    let CopyPlace::File(path) = place else { return Ok(None) };
-    if !tables.is_locked {
-        return Ok(None);
-    }
-    if let Some(folder) = path.parent() {
-        private::create_folder(folder).map_err(|error| failed(error.into()))?;
-    }
-    let lock_path = with_ending(path, ".lock");
-    let locked = lock::wait_for(&lock_path)
-        .map_err(|error| failed(format!("cannot lock {}: {error}", lock_path.display()).into()))?;
-    locked.map(Some).ok_or_else(|| CopyError::InUse { path: path.clone() })
-}
-
-async fn is_empty(end: &mut End, tables: &[Table]) -> Result<bool, EndError> {
-    for table in tables {
-        if !end.page(table, None, 1).await?.is_empty() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Compares the rows of a table in both stores. Returns the number of rows, or `None` if they differ.
-async fn compare(
-    source: &mut End,
-    copied: &mut End,
-    table: &Table,
-) -> Result<Option<u64>, CopyError> {
-    let (mut n_rows, mut last) = (0, None::<Row>);
-    loop {
-        let want = source.page(table, last.as_deref(), PAGE_ROWS).await.map_err(CopyError::Read)?;
-        let mut found =
-            copied.page(table, last.as_deref(), PAGE_ROWS).await.map_err(CopyError::Write)?;
-        if found.len() != want.len() || !found.iter().zip(&want).all(|(a, b)| is_same(a, b)) {
-            return Ok(None);
-        }
-        n_rows += found.len() as u64;
-        if found.len() < PAGE_ROWS {
-            return Ok(Some(n_rows));
-        }
-        last = found.pop();
-    }
-}
-
+/// Copies the rows of a table, unless the target already has some, and compares each row with the source.
+/// Returns the number of rows.
 async fn copy_table(
     source: &mut End,
     target: &mut End,
     table: &Table,
     on_progress: OnProgress<'_>,
-) -> Result<(), CopyError> {
-    let (mut n_rows, mut last) = (0, None::<Row>);
-    loop {
-        let mut rows =
-            source.page(table, last.as_deref(), PAGE_ROWS).await.map_err(CopyError::Read)?;
-        target.insert(table, &rows).await.map_err(CopyError::Write)?;
-        n_rows += rows.len() as u64;
-        report(on_progress, CopyProgress::Rows { table: &table.name, n_rows })?;
-        if rows.len() < PAGE_ROWS {
-            break;
+) -> Result<u64, CopyError> {
+    let is_empty = target.page(table, None, 1).await.map_err(CopyError::Write)?.is_empty();
+    let (mut n_rows, mut last, mut is_done) = (0, None::<Row>, false);
+    while !is_done {
+        let page = source.page(table, last.as_ref(), PAGE_ROWS).await.map_err(CopyError::Read)?;
+        if is_empty {
+            target.insert(table, &page).await.map_err(CopyError::Write)?;
         }
-        last = rows.pop();
+        let copied =
+            target.page(table, last.as_ref(), PAGE_ROWS).await.map_err(CopyError::Write)?;
+        if page.len() != copied.len() || !page.iter().zip(&copied).all(|(a, b)| is_same(a, b)) {
+            return Err(CopyError::Differs { table: table.name.clone() });
+        }
+        n_rows += page.len() as u64;
+        is_done = page.len() < PAGE_ROWS;
+        if on_progress(CopyProgress { table: &table.name, n_rows, is_done }).is_break() {
+            return Err(CopyError::Stopped);
+        }
+        last = page.into_iter().next_back();
     }
-    if let Some(n) = source.counter(table).await.map_err(CopyError::Read)? {
+    if is_empty && let Some(n) = source.counter(table).await.map_err(CopyError::Read)? {
         target.set_counter(table, n).await.map_err(CopyError::Write)?;
     }
-    Ok(())
-}
-
-fn report(on_progress: OnProgress<'_>, progress: CopyProgress<'_>) -> Result<(), CopyError> {
-    if on_progress(progress).is_break() { Err(CopyError::Stopped) } else { Ok(()) }
+    Ok(n_rows)
 }
 
 /// Returns true if two rows have the same values. Unlike `==`, considers NaN equal to itself.

@@ -1,53 +1,46 @@
 //! Detects that the files of an open database were deleted or replaced.
 //!
 //! A process can still write to a deleted file that it has open, but these writes are lost. SQLite does
-//! not notice this, so the files must be checked before a write is acknowledged.
+//! not notice this, so the files must be checked before a write is acknowledged. Only when SQLite closes
+//! a database, it checks that the main file is in place before it removes the log.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, io};
 
 use tracing::error;
 
-/// Suffix of SQLite's write-ahead log.
-const LOG: &str = "-wal";
+use crate::connection::FileError;
 
-/// Suffix of the index of the log. SQLite can rebuild it.
-const LOG_INDEX: &str = "-shm";
-
-/// Suffix of a log that was moved away from a new main file, to which it does not belong. SQLite would
-/// apply any log with the matching name, and thereby ruin the main file.
+/// Suffix of a log that was moved away from a new main file.
 const LOG_ASIDE: &str = "-wal.replaced";
 
-/// Files of an open database: the main file and its log.
+/// Files of an open database.
 #[derive(Debug)]
 pub struct DatabaseFiles {
-    main: OpenFile,
-    /// The write-ahead log; `None` if the database has no log.
-    log: Option<OpenFile>,
+    /// The main file and the write-ahead log, each with its identity when the database was opened.
+    files: [(PathBuf, Identity); 2],
     is_replaced: AtomicBool,
 }
 
-#[derive(Debug)]
-struct OpenFile {
-    path: PathBuf,
-    identity: (u64, u64),
-}
+/// Identity of a file: device and inode.
+type Identity = (u64, u64);
 
 impl DatabaseFiles {
     /// Returns the files of the database at `path`. The caller must have just opened and read the
     /// database, so that its log exists.
     ///
     /// # Errors
-    /// An I/O error if the main file cannot be found.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let main = OpenFile::open(path.to_owned())?;
-        let log = match OpenFile::open(with_ending(path, LOG)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            found => Some(found?),
+    /// [`FileError::Replaced`] if a file cannot be found.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let identify = |path: PathBuf| match identity(&path) {
+            Ok(found) => Ok((path, found)),
+            Err(_) => Err(FileError::Replaced),
         };
-        Ok(Self { main, log, is_replaced: AtomicBool::new(false) })
+        let files = [identify(path.to_owned())?, identify(with_ending(path, "-wal"))?];
+        Ok(Self { files, is_replaced: AtomicBool::new(false) })
     }
 
     /// Returns false if an earlier [`Self::check`] found that the files were replaced. Costs only one
@@ -61,69 +54,49 @@ impl DatabaseFiles {
     ///
     /// Once a file is not in place, the result remains false, and the service must be restarted. The first
     /// call that finds this logs an error. If the main file was removed or replaced, but not its log,
-    /// renames the log, so that SQLite does not apply it to a new main file.
+    /// renames the log, since SQLite would apply it to a new main file, and thereby ruin that file.
     pub fn check(&self) -> bool {
         if !self.is_intact() {
             return false;
         }
-        let is_in_place = |file: &OpenFile| file.is_in_place();
-        if is_in_place(&self.main) && self.log.as_ref().is_none_or(is_in_place) {
+        let is_in_place = |(path, opened): &(PathBuf, Identity)| match identity(path) {
+            Ok(found) => found == *opened,
+            // Other errors, such as errors of a network file system, do not prove that the file was
+            // replaced.
+            Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+        };
+        let [is_main_in_place, is_log_in_place] = self.files.each_ref().map(is_in_place);
+        if is_main_in_place && is_log_in_place {
             return true;
         }
+        let [(main, _), (log, _)] = &self.files;
         if !self.is_replaced.swap(true, Ordering::AcqRel) {
-            let path = self.main.path.display();
             error!(
-                "{path} was removed or replaced while it was in use: nothing more is written to it \
-                 or read from it; restart the service"
+                "{} was removed or replaced while it was in use: nothing more is written to it \
+                 or read from it; restart the service",
+                main.display()
             );
-            self.set_log_aside();
+            if is_log_in_place
+                && let Err(error) = fs::rename(log, with_ending(main, LOG_ASIDE))
+                    .and_then(|()| fs::remove_file(with_ending(main, "-shm")))
+            {
+                error!(%error, "failed to rename {}, which does not belong to the file next to it", log.display());
+            }
         }
         false
     }
-
-    fn set_log_aside(&self) {
-        let Some(log) = self.log.as_ref().filter(|log| log.is_in_place()) else { return };
-        if self.main.is_in_place() {
-            return;
-        }
-        let aside = with_ending(&self.main.path, LOG_ASIDE);
-        let index = with_ending(&self.main.path, LOG_INDEX);
-        let moved = fs::rename(&log.path, &aside).and_then(|()| fs::remove_file(index));
-        if let Err(error) = moved {
-            error!(%error, "failed to rename {}, which does not belong to the file next to it", log.path.display());
-        }
-    }
 }
 
-impl OpenFile {
-    fn open(path: PathBuf) -> io::Result<Self> {
-        let metadata = fs::metadata(&path)?;
-        Ok(Self { path, identity: identity(&metadata) })
-    }
-
-    fn is_in_place(&self) -> bool {
-        match fs::metadata(&self.path) {
-            Ok(metadata) => identity(&metadata) == self.identity,
-            // Other errors, such as errors of a network file system, do not prove that the file was
-            // replaced.
-            Err(error) => {
-                !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-            }
-        }
-    }
-}
-
-/// Identity of a file: device and inode.
 #[cfg(unix)]
-fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+fn identity(path: &Path) -> io::Result<Identity> {
     use std::os::unix::fs::MetadataExt as _;
-    (metadata.dev(), metadata.ino())
+    fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// Returns the same identity for all files, since an open file cannot be replaced on these systems.
 #[cfg(not(unix))]
-const fn identity(_: &fs::Metadata) -> (u64, u64) {
-    (0, 0)
+fn identity(path: &Path) -> io::Result<Identity> {
+    fs::metadata(path).map(|_| (0, 0))
 }
 
 /// Returns `path` with `ending` appended to the file name.
@@ -136,22 +109,25 @@ pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+
     use super::*;
 
-    fn database() -> (tempfile::TempDir, PathBuf, DatabaseFiles) {
+    /// Creates a database with a row, which is in the write-ahead log.
+    fn database() -> (tempfile::TempDir, PathBuf, Connection, DatabaseFiles) {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("db");
-        for ending in ["", LOG, LOG_INDEX] {
-            fs::write(with_ending(&path, ending), ending).unwrap();
-        }
+        let connection = Connection::open(&path).unwrap();
+        let fill = "PRAGMA journal_mode = wal; CREATE TABLE rows (n); INSERT INTO rows VALUES (1)";
+        connection.execute_batch(fill).unwrap();
         let files = DatabaseFiles::open(&path).unwrap();
         assert!(files.check());
-        (base, path, files)
+        (base, path, connection, files)
     }
 
     #[test]
     fn deleted_directory_is_still_reported_after_it_is_created_again() {
-        let (base, path, files) = database();
+        let (base, path, _connection, files) = database();
         fs::remove_dir_all(base.path()).unwrap();
         assert!(files.is_intact() && !files.check() && !files.is_intact());
         fs::create_dir(base.path()).unwrap();
@@ -161,28 +137,29 @@ mod tests {
 
     #[test]
     fn write_ahead_log_of_a_replaced_file_is_moved_aside() {
-        let (base, path, files) = database();
+        let (base, path, _connection, files) = database();
         let backup = base.path().join("backup");
         fs::write(&backup, "older").unwrap();
         fs::rename(&backup, &path).unwrap();
         assert!(!files.check());
-        assert!(!with_ending(&path, LOG).exists() && !with_ending(&path, LOG_INDEX).exists());
-        assert_eq!(fs::read(with_ending(&path, LOG_ASIDE)).unwrap(), LOG.as_bytes());
+        let exists = |ending| with_ending(&path, ending).exists();
+        assert!(!exists("-wal") && !exists("-shm") && exists(LOG_ASIDE));
         assert_eq!(fs::read(&path).unwrap(), b"older");
     }
 
     #[test]
-    fn write_ahead_log_of_a_new_file_is_not_moved() {
-        let (base, path, files) = database();
-        // Keeps the old files open, so that the new files cannot get the same inodes.
-        let open = ["", LOG].map(|ending| fs::File::open(with_ending(&path, ending)).unwrap());
-        fs::remove_file(with_ending(&path, LOG)).unwrap();
-        fs::remove_file(&path).unwrap();
-        for ending in ["", LOG] {
-            fs::write(with_ending(&path, ending), "new").unwrap();
+    fn closing_a_replaced_database_leaves_the_new_files_unchanged() {
+        let (_base, path, connection, files) = database();
+        for ending in ["", "-wal"] {
+            let new = with_ending(&path, ".new");
+            fs::write(&new, format!("new{ending}")).unwrap();
+            fs::rename(&new, with_ending(&path, ending)).unwrap();
         }
         assert!(!files.check());
-        assert_eq!(fs::read(with_ending(&path, LOG)).unwrap(), b"new");
-        drop((open, base));
+        drop(connection);
+        for ending in ["", "-wal"] {
+            let found = fs::read_to_string(with_ending(&path, ending)).unwrap();
+            assert_eq!(found, format!("new{ending}"));
+        }
     }
 }

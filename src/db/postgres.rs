@@ -9,12 +9,11 @@ pub mod fault;
 pub mod schema;
 
 use std::env;
-use std::fs::File;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgSslMode};
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions as _, PgConnection};
 use tokio::time::timeout;
 
@@ -58,17 +57,8 @@ impl DatabaseUrl {
 
 /// Parameters of an address that concern TLS. sqlx ignores unknown parameters, so a misspelled `sslmode`
 /// would turn off the check of the server.
-const TLS_PARAMETERS: [&str; 9] = [
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "ssl-mode",
-    "ssl-root-cert",
-    "ssl-ca",
-    "ssl-cert",
-    "ssl-key",
-];
+const TLS_PARAMETERS: &str = "sslmode, sslrootcert, sslcert, sslkey, ssl-mode, ssl-root-cert, ssl-ca, \
+     ssl-cert, ssl-key";
 
 /// Error for a text that is not the address of a database, or for settings of the environment that do
 /// not apply to it. Does not contain the text, since the text can include a password.
@@ -78,24 +68,13 @@ pub enum DatabaseUrlError {
     #[error("address of a database must have the form postgres://user@host:5432/name")]
     Form,
     /// A parameter of the address is unknown.
-    #[error("parameter {name} of the database's address is unknown; known are {}", TLS_PARAMETERS.join(", "))]
-    Parameter {
-        /// Name of the parameter.
-        name: String,
-    },
+    #[error("parameter {0} of the database's address is unknown; known are {TLS_PARAMETERS}")]
+    Parameter(String),
     /// The environment variable `PGSSLMODE` has an unknown value.
     #[error(
         "PGSSLMODE={0} is unknown; known are disable, allow, prefer, require, verify-ca and verify-full"
     )]
     SslMode(String),
-    /// The file in `PGSSLROOTCERT` cannot be read.
-    #[error("file {path} of PGSSLROOTCERT cannot be read: {why}")]
-    RootCertificate {
-        /// Path of the file.
-        path: String,
-        /// Reason why the file cannot be read.
-        why: String,
-    },
 }
 
 impl FromStr for DatabaseUrl {
@@ -108,34 +87,21 @@ impl FromStr for DatabaseUrl {
         }
         let options = text.parse().map_err(|_| DatabaseUrlError::Form)?;
         let query = text.split_once('?').map_or("", |(_, query)| query);
-        let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
-        let names =
-            parameters.map(|parameter| parameter.split_once('=').map_or(parameter, |it| it.0));
-        for name in names {
-            if name.starts_with("ssl") && !TLS_PARAMETERS.contains(&name) {
-                return Err(DatabaseUrlError::Parameter { name: name.to_owned() });
+        let names = query.split('&').filter_map(|parameter| parameter.split('=').next());
+        for name in names.filter(|name| name.starts_with("ssl")) {
+            if !TLS_PARAMETERS.split(", ").any(|known| known == name) {
+                return Err(DatabaseUrlError::Parameter(name.to_owned()));
             }
         }
-        check_environment(|name| env::var(name).ok())?;
+        check_mode(&env::var("PGSSLMODE").unwrap_or_default())?;
         Ok(Self { text: text.into(), options: Arc::new(options) })
     }
 }
 
-/// Checks the variables of the environment that sqlx ignores if they are wrong, or reads only when it
-/// connects.
-fn check_environment(var: impl Fn(&str) -> Option<String>) -> Result<(), DatabaseUrlError> {
-    if let Some(mode) = var("PGSSLMODE").filter(|mode| !mode.is_empty())
-        && mode.parse::<PgSslMode>().is_err()
-    {
-        return Err(DatabaseUrlError::SslMode(mode));
-    }
-    if let Some(path) =
-        var("PGSSLROOTCERT").filter(|path| !path.is_empty() && !path.contains("-----BEGIN"))
-        && let Err(error) = File::open(&path)
-    {
-        return Err(DatabaseUrlError::RootCertificate { path, why: error.to_string() });
-    }
-    Ok(())
+/// Checks the value of the environment variable `PGSSLMODE`, which sqlx ignores if it is wrong.
+fn check_mode(mode: &str) -> Result<(), DatabaseUrlError> {
+    let is_known = mode.is_empty() || mode.parse::<PgSslMode>().is_ok();
+    if is_known { Ok(()) } else { Err(DatabaseUrlError::SslMode(mode.to_owned())) }
 }
 
 /// Opens a connection to the database at `url`, outside of a pool, so that an error tells why connecting
@@ -153,19 +119,6 @@ pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
         Ok(connection)
     };
     timeout(Duration::from_secs(5), connect).await.unwrap_or_else(|_| Err(timed_out()))
-}
-
-/// Opens a connection to the database at `url` that receives the notifications of `channel`. A lost
-/// connection is reopened.
-///
-/// # Errors
-/// The error of the database, for example of a standby, which does not support notifications.
-pub async fn listen(url: &DatabaseUrl, channel: &str) -> Result<PgListener, sqlx::Error> {
-    let options = PgPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
-    let pool = options.connect_with(url.connect_options()).await?;
-    let mut listener = PgListener::connect_with(&pool).await?;
-    listener.listen(channel).await?;
-    Ok(listener)
 }
 
 #[cfg(test)]
@@ -197,15 +150,10 @@ mod tests {
         assert!(!misspelled.contains("secret"), "{misspelled}");
         let known = "postgres://host/rows?sslmode=verify-full&options[search_path]=x&user=a";
         known.parse::<DatabaseUrl>().unwrap();
-        let check = |name: &str, value: &str| {
-            check_environment(|read| (read == name).then(|| value.to_owned()))
-        };
         for mode in ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] {
-            assert_eq!(check("PGSSLMODE", mode), Ok(()), "{mode}");
+            assert_eq!(check_mode(mode), Ok(()), "{mode}");
         }
-        let mode = check("PGSSLMODE", "verify_full").unwrap_err().to_string();
+        let mode = check_mode("verify_full").unwrap_err().to_string();
         assert!(mode.starts_with("PGSSLMODE=verify_full is unknown"), "{mode}");
-        let file = check("PGSSLROOTCERT", "/missing/ca.crt").unwrap_err().to_string();
-        assert!(file.starts_with("file /missing/ca.crt of PGSSLROOTCERT"), "{file}");
     }
 }

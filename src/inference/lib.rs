@@ -28,7 +28,6 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use db::connection::retry_while_busy;
 use model::topic::{Address, BlockHeight, TopicId};
 use parking_lot::{Mutex, RwLock};
 use task::clock::Clock;
@@ -129,13 +128,8 @@ impl Inference {
             topic.check()?;
         }
         let store = store.into();
-        let open = || {
-            let (store, clock, options) = (store.clone(), clock.clone(), options.clone());
-            blocking(move || NetworkState::open(Store::open(&store)?, clock, &options))
-        };
-        let is_busy =
-            |error: &InferenceError| matches!(error, InferenceError::Store(e) if e.is_busy());
-        Ok(Self { shared: Arc::new(retry_while_busy(open, is_busy).await?) })
+        let open = move || NetworkState::open(Store::open(&store)?, clock, &options);
+        Ok(Self { shared: Arc::new(blocking(open).await?) })
     }
 
     /// Returns the clock of the chain.

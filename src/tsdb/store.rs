@@ -30,7 +30,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use db::format::advice;
+use db::format::FormatError;
 use db::postgres::connections::Figures;
 use futures::future::BoxFuture;
 use model::block::{Block, Rows};
@@ -246,13 +246,8 @@ pub enum StoreError {
     #[error("dataset store failed")]
     Failed(#[source] Cause),
     /// The store has the format of another version of the program.
-    #[error("dataset store has format {found}, expected {known}; {}", advice(*found, *known))]
-    Format {
-        /// Format of the store.
-        found: i64,
-        /// Format that this version of the program uses.
-        known: i64,
-    },
+    #[error(transparent)]
+    Format(FormatError),
     /// Another process has the store open, or is restoring a backup of it.
     #[error(
         "dataset store is locked by another process; stop that process, or use another directory"

@@ -122,7 +122,7 @@ impl IntoResponse for ApiError {
         }
         let mut response = if let Some(rejection) = Rejection::of(&self) {
             error!(cause = chain(&self), "database rejected a request about accounts");
-            refusal(StatusCode::SERVICE_UNAVAILABLE, rejection.text())
+            refusal(StatusCode::SERVICE_UNAVAILABLE, rejection.text)
         } else if let Some(status) = self.public_status() {
             refusal(status, &self.to_string())
         } else {

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use db::connection::{TRY_SPACE, keep_log_on_close};
 use db::files::DatabaseFiles;
+use db::writer::TRY_SPACE;
 use futures::executor::block_on;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -26,20 +26,11 @@ pub(crate) struct FileStore {
     is_full: AtomicBool,
 }
 
-impl Drop for FileStore {
-    fn drop(&mut self) {
-        if !self.files.check() {
-            keep_log_on_close(&self.writes.lock());
-            keep_log_on_close(&self.reads.lock());
-        }
-    }
-}
-
 impl FileStore {
     pub(crate) fn open(path: &Path) -> Result<Self, AccountsError> {
         let writes = Mutex::new(tables::FILE.open(path)?);
         let reads = Mutex::new(tables::FILE.open_read_only(path)?);
-        let files = DatabaseFiles::open(path).map_err(AccountsError::Find)?;
+        let files = DatabaseFiles::open(path)?;
         Ok(Self { writes, reads, files, is_full: AtomicBool::default() })
     }
 

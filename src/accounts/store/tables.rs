@@ -1,6 +1,6 @@
 //! Tables of the accounts and their format versions, in a file and in a database.
 
-use db::connection::{self, RETRIED_OPEN_WAIT};
+use db::connection;
 use db::postgres::schema;
 
 /// Schema of the file. Timestamps are microseconds since 1970.
@@ -20,7 +20,6 @@ pub(super) const FILE: connection::Schema = connection::Schema {
     version: 2,
     steps: &[],
     pragmas: "",
-    open_wait: RETRIED_OPEN_WAIT,
     tables: "
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

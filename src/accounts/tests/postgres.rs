@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::RETRY_AFTER;
 use axum::routing::get;
+use db::format::FormatError;
 use db::postgres::fault::diagnose;
 use db::postgres::schema::{SchemaSeen, late_sequences};
 use db::postgres::{self};
@@ -82,7 +83,7 @@ async fn tables_of_another_version_are_rejected() {
     drop(Place::Database(url.clone()).open().await);
     run(&url, "UPDATE accounts.format SET version = 99");
     let error = Accounts::connect(&url.parse().unwrap(), clock()).await.unwrap_err();
-    assert!(matches!(error, AccountsError::Format { found: 99, .. }), "{error:?}");
+    assert!(matches!(error, AccountsError::Format(FormatError { found: 99, .. })), "{error:?}");
 }
 
 #[tokio::test]
@@ -130,7 +131,7 @@ async fn check_fails_with_the_name_of_a_missing_table() {
     accounts.check_file().await.unwrap();
     run(&url, "DROP TABLE accounts.sessions");
     let text = chain(&accounts.check_file().await.unwrap_err());
-    assert!(text.contains("relation \"sessions\" does not exist"), "{text}");
+    assert!(text.contains("relation \"accounts.sessions\" does not exist"), "{text}");
 }
 
 #[tokio::test]

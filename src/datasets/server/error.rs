@@ -85,7 +85,7 @@ impl Public {
 fn public(error: &OperationError) -> Option<Public> {
     if let Some(rejection) = Rejection::of(error) {
         error!(causes = causes_of(error), "{error}");
-        return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, rejection.text()));
+        return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, rejection.text));
     }
     let store_error = causes(error).find_map(|error| error.downcast_ref());
     if let Some(public) = store_error.and_then(store_failure) {
@@ -115,7 +115,7 @@ fn store_failure(error: &StoreError) -> Option<Public> {
     | StoreError::Unreachable(_)
     | StoreError::Archive { .. }
     | StoreError::NoArchive
-    | StoreError::Format { .. } = error
+    | StoreError::Format(_) = error
     {
         warn!(causes = causes_of(error), "{error}");
     }
@@ -149,7 +149,7 @@ fn store_failure(error: &StoreError) -> Option<Public> {
             "rows of the dataset were moved to an archive that this service does not have; \
              start it with the same --archive as the other services of its database",
         ),
-        StoreError::Format { .. } => unavailable(
+        StoreError::Format(_) => unavailable(
             "the store was upgraded by a newer version of the program: nothing was stored; \
              upgrade this service",
         ),

@@ -94,7 +94,7 @@ async fn check(app: &App) -> Health {
 
 /// Returns the state of a database that failed with `error`.
 fn rejection_state(error: &(dyn Error + 'static)) -> &'static str {
-    Rejection::of(error).map_or("disconnected", Rejection::state)
+    Rejection::of(error).map_or("disconnected", |rejection| rejection.state)
 }
 
 /// Returns metrics as Prometheus text.

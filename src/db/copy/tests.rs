@@ -1,8 +1,9 @@
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use task::lock;
+
 use super::*;
-use crate::connection::RETRIED_OPEN_WAIT;
 
 /// Tables with keys of each kind and columns of each type.
 const TABLES: CopiedTables = CopiedTables {
@@ -11,7 +12,6 @@ const TABLES: CopiedTables = CopiedTables {
         version: 1,
         steps: &[],
         pragmas: "PRAGMA foreign_keys = on",
-        open_wait: RETRIED_OPEN_WAIT,
         tables: "
 CREATE TABLE people (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE things (
@@ -83,8 +83,8 @@ async fn copy_all(from: &CopyPlace, to: &CopyPlace) -> Result<u64, CopyError> {
 async fn stopped_copy_leaves_no_rows_in_the_target() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (create_source(&folder), file(&folder, "to.db"));
-    let mut on_progress = |progress: CopyProgress<'_>| match progress {
-        CopyProgress::Rows { table: "things", .. } => ControlFlow::Break(()),
+    let mut on_progress = |progress: CopyProgress<'_>| match progress.table {
+        "things" => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
     let stopped = copy(&TABLES, &from, &to, &mut on_progress).await;
@@ -110,7 +110,7 @@ async fn copy_is_rejected_if_the_target_has_rows_that_differ_from_the_source() {
         open(&to).execute_batch(sql).unwrap();
         let before = contents(&to);
         let refused = copy_all(&from, &to).await;
-        assert!(matches!(refused, Err(CopyError::NotEmpty { .. })), "{sql}: {refused:?}");
+        assert!(matches!(refused, Err(CopyError::Differs { .. })), "{sql}: {refused:?}");
         assert_eq!(contents(&to), before, "{sql}");
     }
 }
@@ -121,7 +121,8 @@ async fn file_in_use_by_another_process_is_not_copied() {
     let (from, to) = (create_source(&folder), file(&folder, "to.db"));
     let _in_use = lock::try_lock(&folder.path().join("from.db.lock")).unwrap().unwrap();
     let refused = copy_all(&from, &to).await;
-    assert!(matches!(refused, Err(CopyError::InUse { .. })), "{refused:?}");
+    let error = std::error::Error::source(&refused.unwrap_err()).unwrap().to_string();
+    assert!(error.ends_with("from.db is in use by a service; stop the service first"), "{error}");
 }
 
 #[tokio::test]
@@ -145,5 +146,5 @@ async fn copy_to_postgres_and_back_equals_its_source() {
     drop(TABLES.file.open(path).unwrap());
     open(&other).execute_batch("INSERT INTO people (name) VALUES ('other')").unwrap();
     let refused = copy_all(&other, &places[1]).await;
-    assert!(matches!(refused, Err(CopyError::NotEmpty { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CopyError::Differs { .. })), "{refused:?}");
 }

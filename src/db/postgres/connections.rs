@@ -1,32 +1,30 @@
 //! Connections to the database: a pool with time limits for transactions.
 //!
-//! A connection that was lost while idle is replaced silently. A connection that is lost during a
-//! transaction fails the transaction and is closed.
+//! The pool tests each connection before its use, and silently replaces a connection that was lost while
+//! idle. A connection that is lost during a transaction fails the transaction and is closed.
 //!
 //! A pooler such as `PgBouncer` can send each transaction over another connection to the server. A
 //! pooler is recognized because it rejects or drops a startup option. Behind a pooler, all statements
 //! run in transactions that apply the settings themselves and do not use prepared statements.
 
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use derive_more::{Deref, DerefMut};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::DatabaseUrl;
-use super::fault::{
-    Fault, WorkError, describe, is_lost, is_refused_login, is_refused_option, no_connection,
-    timed_out,
-};
-use super::schema::{Schema, SchemaError};
+use super::fault::{Fault, describe, has_code, is_unreachable, timed_out};
+use super::schema::Schema;
+use crate::fault::WorkError;
 
 /// Maximum time to wait for a connection: longer than the wait in a busy service, and shorter than
 /// clients wait for a response.
@@ -79,7 +77,7 @@ const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// transaction, without waiting for standbys.
 const TRY_SPACE: &str = "SET LOCAL synchronous_commit = local;
     CREATE TEMP TABLE space_trial ON COMMIT DROP AS
-    SELECT repeat('x', 1000) FROM generate_series(1, 1000)";
+    SELECT repeat('x', 1000) FROM generate_series(1, 1000);";
 
 /// Handle to the connections of a store, which is cheap to clone.
 #[derive(Debug, Clone)]
@@ -95,28 +93,27 @@ struct Shared {
     options: ConnectionsOptions,
     /// Permits for writing.
     writers: Arc<Semaphore>,
-    /// True once a pooler was found between this service and the server.
-    is_pooled: AtomicBool,
-    /// Statements that are appended to the start of each transaction behind a pooler. They apply the
-    /// settings and drop prepared statements.
-    local_settings: String,
-    /// Schema of the opened tables, and a statement that reads the current format. Every writing
-    /// transaction starts with this statement, which locks the table, so that the format cannot change
-    /// before the end of the transaction.
-    known: OnceLock<(Schema, String)>,
+    /// True if the first connection found a pooler between this service and the server.
+    is_pooled: OnceCell<bool>,
+    /// True once the tables were opened. From then on, every writing transaction starts by reading their
+    /// format, which locks it, so that it cannot change before the end of the transaction.
+    is_open: AtomicBool,
     /// True after a write found the server's disk full, until a check finds space.
     is_full: AtomicBool,
     /// True if the last attempt to reach the server failed.
     is_lost: AtomicBool,
-    n_waiting: AtomicUsize,
-    n_timed_out: AtomicU64,
+    /// Cloned by each caller as long as it waits for a connection or for a permit to write.
+    waiting: Arc<()>,
+    n_timed_out: AtomicUsize,
 }
 
 /// Options of the connections of a store.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionsOptions {
-    /// Schema in which statements look up tables with unqualified names.
-    pub schema: &'static str,
+    /// Tables of the store. Statements look up unqualified names in this schema.
+    pub schema: Schema,
+    /// True for a database that does not accept writes, such as a standby.
+    pub is_read_only: bool,
     /// Maximum number of connections. By default, a server accepts a hundred, which several services
     /// share.
     pub n_max: u32,
@@ -129,13 +126,13 @@ pub struct ConnectionsOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
     /// Number of open connections.
-    pub n_open: u64,
+    pub n_open: usize,
     /// Number of open connections that are idle.
-    pub n_idle: u64,
+    pub n_idle: usize,
     /// Number of callers that are waiting for a connection or for a permit to write.
-    pub n_waiting: u64,
+    pub n_waiting: usize,
     /// Number of callers, since the start, whose wait timed out.
-    pub n_timed_out: u64,
+    pub n_timed_out: usize,
     /// True if the last attempt to reach the server failed.
     pub is_lost: bool,
 }
@@ -152,33 +149,19 @@ pub enum Snapshot {
 
 /// An open transaction. If it is dropped before [`Self::finish`], its connection is closed. It must be
 /// dropped in the context of a runtime.
-#[derive(Debug)]
+#[derive(Debug, Deref, DerefMut)]
 pub struct Transaction {
+    #[deref(forward)]
+    #[deref_mut(forward)]
     connection: PoolConnection<Postgres>,
     shared: Arc<Shared>,
-    /// False if a single statement runs without an explicit transaction.
-    is_open: bool,
-    /// True if the transaction only reads.
-    is_read: bool,
+    /// Statement that ends the transaction if its work succeeds, or `None` if a single statement runs
+    /// without an explicit transaction. `COMMIT` is only sent after a write, since the outcome is unknown
+    /// if the response to `COMMIT` is lost.
+    end: Option<&'static str>,
     is_clean: bool,
     /// Permit to write, if this transaction writes.
-    writer: Option<OwnedSemaphorePermit>,
-}
-
-/// Counts a caller as waiting until the guard is dropped.
-struct Waiting<'s>(&'s AtomicUsize);
-
-impl<'s> Waiting<'s> {
-    fn new(shared: &'s Shared) -> Self {
-        shared.n_waiting.fetch_add(1, Ordering::Relaxed);
-        Self(&shared.n_waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Connections {
@@ -186,82 +169,51 @@ impl Connections {
     /// called in the context of a runtime.
     #[must_use]
     pub fn new(url: &DatabaseUrl, options: ConnectionsOptions) -> Self {
-        let settings = SETTINGS.into_iter().chain([("search_path", options.schema)]);
-        let settings = settings.map(|(name, value)| format!("; SET LOCAL {name} = '{value}'"));
-        let local_settings = "; DEALLOCATE ALL".to_owned() + &settings.collect::<String>();
-        let shared = Shared {
-            url: url.clone(),
-            options,
-            writers: Arc::new(Semaphore::new(options.n_writers)),
-            is_pooled: AtomicBool::default(),
-            local_settings,
-            known: OnceLock::new(),
-            is_full: AtomicBool::default(),
-            is_lost: AtomicBool::default(),
-            n_waiting: AtomicUsize::default(),
-            n_timed_out: AtomicU64::default(),
-        };
-        let shared = Arc::new(shared);
-        let found = Arc::clone(&shared);
         let pool = PgPoolOptions::new()
             .max_connections(options.n_max)
             .acquire_timeout(ACQUIRE_WITHIN)
             // Keeps the pool from logging long waits. Waits and timeouts are counted here.
             .acquire_slow_threshold(ACQUIRE_WITHIN)
-            .idle_timeout(IDLE_FOR)
-            // Saves a round trip, since the first statement on a lost connection fails anyway and is
-            // repeated.
-            .test_before_acquire(false)
-            .after_connect(move |connection, _| {
-                let shared = Arc::clone(&found);
-                async move {
-                    if !shared.is_pooled() {
-                        let row = sqlx::raw_sql(IS_DIRECT).fetch_one(connection).await?;
-                        shared.is_pooled.fetch_or(!row.try_get::<bool, _>(0)?, Ordering::Relaxed);
-                    }
-                    Ok(())
-                }
-                .boxed()
-            })
-            .connect_lazy_with(shared.connect_options());
-        Self { pool, shared }
+            .idle_timeout(IDLE_FOR);
+        let shared = Shared {
+            url: url.clone(),
+            options,
+            writers: Arc::new(Semaphore::new(options.n_writers)),
+            is_pooled: OnceCell::new(),
+            is_open: AtomicBool::default(),
+            is_full: AtomicBool::default(),
+            is_lost: AtomicBool::default(),
+            waiting: Arc::default(),
+            n_timed_out: AtomicUsize::default(),
+        };
+        let pool = pool.connect_lazy_with(shared.connect_options());
+        Self { pool, shared: Arc::new(shared) }
     }
 
-    /// Returns true once a pooler was found, which can send each transaction over another connection to
-    /// the server. `LISTEN` must then not be used, since the notifications would reach other clients of
-    /// the pooler.
+    /// Returns true if a pooler was found, which can send each transaction over another connection to the
+    /// server. `LISTEN` must then not be used, since the notifications would reach other clients of the
+    /// pooler.
     #[must_use]
     pub fn is_pooled(&self) -> bool {
-        self.shared.is_pooled()
+        self.shared.is_pooled.get() == Some(&true)
     }
 
-    /// Runs `work`, which must only read. If its connection was lost, runs `work` again on another
-    /// connection.
+    /// Runs `work`, which must only read.
     ///
     /// # Errors
     /// The error of `work` or of the database.
-    pub async fn read<T: Send, E: WorkError>(
+    pub async fn read<T: Send, E: WorkError + From<sqlx::Error>>(
         &self,
         snapshot: Snapshot,
-        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
     ) -> Result<T, E> {
         let begin = (snapshot == Snapshot::Transaction).then_some(BEGIN_READ);
-        // If the server was restarted, all idle connections of the pool are lost, and each attempt finds
-        // one of them.
-        let mut n_left = self.shared.options.n_max;
-        loop {
-            let done = async {
-                let mut transaction = self.begin(begin, None).await?;
-                let result = work(&mut transaction).await;
-                transaction.finish(result).await
-            };
-            match self.within(DONE_WITHIN, done).await {
-                Err(error) if n_left > 0 && error.unreachable_cause().is_some_and(is_lost) => {
-                    n_left -= 1;
-                }
-                done => return done,
-            }
-        }
+        let done = async {
+            let mut transaction = self.begin(begin).await?;
+            let result = work(&mut transaction).await;
+            transaction.finish(result).await
+        };
+        self.within(DONE_WITHIN, done).await
     }
 
     /// Runs `work` in a transaction. Its writes are durable on return. If the connection is lost during
@@ -269,7 +221,7 @@ impl Connections {
     ///
     /// # Errors
     /// The error of `work` or of the database.
-    pub async fn write<T: Send, E: WorkError>(
+    pub async fn write<T: Send, E: WorkError + From<sqlx::Error>>(
         &self,
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
     ) -> Result<T, E> {
@@ -281,26 +233,40 @@ impl Connections {
         self.within(DONE_WITHIN, done).await
     }
 
-    /// Creates or upgrades the tables of `schema`. Returns the random number that identifies the tables.
-    /// Afterwards, writes fail as soon as a newer version of the program has upgraded the tables.
+    /// Creates or upgrades the tables, or only checks their format in a read-only database. Returns the
+    /// random number that identifies the tables. Afterwards, writes fail as soon as a newer version of the
+    /// program has upgraded the tables.
     ///
     /// # Errors
-    /// The error of the database, or [`SchemaError`] if the database has another encoding or the format
-    /// of the tables cannot be upgraded.
-    pub async fn open_tables(&self, schema: Schema) -> Result<i64, sqlx::Error> {
+    /// The error of the database, or [`SchemaError`](super::schema::SchemaError) if the database has
+    /// another encoding or the format of the tables cannot be upgraded.
+    pub async fn open_tables(&self) -> Result<i64, sqlx::Error> {
         // Creating or upgrading tables takes a lock. It is only taken if this is needed, since otherwise
         // every start would wait for a service that was paused while it held the lock.
-        let checked =
-            self.read(Snapshot::Statement, |c| async move { schema.check(c).await }.boxed());
-        let era = match checked.await {
-            Err(error) if error.unreachable_cause().is_none() => {
+        let ConnectionsOptions { schema, is_read_only, .. } = self.shared.options;
+        let era = match self.check_format().await {
+            Err(error) if !is_read_only && !is_unreachable(&error) => {
                 self.write(|c| async move { schema.open(c).await }.boxed()).await?
             }
             checked => checked?,
         };
-        let look = format!("; SELECT version FROM {}.format", schema.name);
-        self.shared.known.get_or_init(|| (schema, look));
+        self.shared.is_open.store(true, Ordering::Relaxed);
         Ok(era)
+    }
+
+    async fn check_format(&self) -> Result<i64, sqlx::Error> {
+        let schema = self.shared.options.schema;
+        self.read(Snapshot::Statement, |c| async move { schema.check(c).await }.boxed()).await
+    }
+
+    /// Opens a connection that receives the notifications of `channel`. A lost connection is reopened.
+    ///
+    /// # Errors
+    /// The error of the database, for example of a standby, which does not support notifications.
+    pub async fn listen(&self, channel: &str) -> Result<PgListener, sqlx::Error> {
+        let mut listener = PgListener::connect_with(&self.pool).await?;
+        listener.listen(channel).await?;
+        Ok(listener)
     }
 
     /// Starts a transaction for reading, in which all statements see the same snapshot.
@@ -308,7 +274,7 @@ impl Connections {
     /// # Errors
     /// The error of the database.
     pub async fn begin_read(&self) -> Result<Transaction, sqlx::Error> {
-        self.begin(Some(BEGIN_READ), None).await
+        self.begin(Some(BEGIN_READ)).await
     }
 
     /// Starts a transaction for writing.
@@ -316,24 +282,38 @@ impl Connections {
     /// # Errors
     /// The error of the database.
     pub async fn begin_write(&self) -> Result<Transaction, sqlx::Error> {
-        let writer = self.permit_write().await?;
-        self.begin(Some(BEGIN_WRITE), Some(writer)).await
+        let waiting = Arc::clone(&self.shared.waiting);
+        let permit = Arc::clone(&self.shared.writers).acquire_owned();
+        let Ok(permit) = timeout(ACQUIRE_WITHIN, permit).await else {
+            self.shared.n_timed_out.fetch_add(1, Ordering::Relaxed);
+            return Err(sqlx::Error::PoolTimedOut);
+        };
+        drop(waiting);
+        let mut transaction = self.begin(Some(BEGIN_WRITE)).await?;
+        transaction.permit = permit.ok();
+        Ok(transaction)
     }
 
-    /// Checks that the database accepts writes by running `sql`, which must have no effect, and that the
-    /// user has the privileges to write to the tables that [`Self::open_tables`] opened. If an
-    /// earlier write found the disk full, also writes a megabyte and rolls the write back.
+    /// Checks that the database accepts writes, and that the user has the privileges to write to the
+    /// tables. If an earlier write found the disk full, also writes a megabyte and rolls the write back.
+    /// Only checks the format of a read-only database.
     ///
     /// # Errors
     /// The error of the database.
-    pub async fn check<E: WorkError>(&self, sql: &'static str) -> Result<(), E> {
+    pub async fn check<E: WorkError + From<sqlx::Error>>(&self) -> Result<(), E> {
+        let ConnectionsOptions { schema, is_read_only, .. } = self.shared.options;
+        if is_read_only {
+            return Ok(self.check_format().await.map(drop)?);
+        }
         let was_full = self.shared.is_full.load(Ordering::Relaxed);
         let check = async {
-            let mut transaction = self.begin(Some(BEGIN_WRITE), None).await?;
-            let sql = if was_full { format!("{TRY_SPACE}; {sql}") } else { sql.to_owned() };
+            let mut transaction = self.begin(Some(BEGIN_WRITE)).await?;
+            let trial = if was_full { TRY_SPACE } else { "" };
+            let sql =
+                format!("{trial}UPDATE {0}.format SET version = version WHERE false", schema.name);
             let mut result =
                 sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await.map(drop);
-            if let (Ok(()), Some((schema, _))) = (&result, self.shared.known.get()) {
+            if result.is_ok() {
                 result = schema.check_privileges(&mut transaction).await;
             }
             transaction.finish(result.map_err(E::from)).await
@@ -363,163 +343,112 @@ impl Connections {
     /// Returns the current statistics of the connections.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         Figures {
-            n_open: self.pool.size().into(),
-            n_idle: count(self.pool.num_idle()),
-            n_waiting: count(self.shared.n_waiting.load(Ordering::Relaxed)),
+            n_open: usize::try_from(self.pool.size()).unwrap_or(usize::MAX),
+            n_idle: self.pool.num_idle(),
+            n_waiting: Arc::strong_count(&self.shared.waiting) - 1,
             n_timed_out: self.shared.n_timed_out.load(Ordering::Relaxed),
             is_lost: self.shared.is_lost.load(Ordering::Relaxed),
         }
     }
 
     /// Starts a transaction with the statement `sql`. If `sql` is `None`, returns a connection for a
-    /// single statement, which needs no explicit transaction. Replaces connections that were lost while
-    /// idle.
-    fn begin(
-        &self,
-        sql: Option<&'static str>,
-        mut writer: Option<OwnedSemaphorePermit>,
-    ) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
+    /// single statement, which needs no explicit transaction.
+    fn begin(&self, sql: Option<&'static str>) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
         async move {
-            let mut n_left = self.shared.options.n_max;
-            loop {
-                let connection = self.acquire().await?;
-                let is_pooled = self.shared.is_pooled();
-                let mut transaction = Transaction {
-                    connection,
-                    shared: Arc::clone(&self.shared),
-                    is_open: sql.is_some() || is_pooled,
-                    is_read: sql == Some(BEGIN_READ),
-                    is_clean: false,
-                    writer: writer.take(),
-                };
-                let known = self.shared.known.get().filter(|_| sql == Some(BEGIN_WRITE));
-                let mut sql = match sql {
-                    None if !is_pooled => return Ok(transaction),
-                    Some(sql) if !is_pooled => sql.to_owned(),
-                    sql => sql.unwrap_or(BEGIN_WRITE).to_owned() + &self.shared.local_settings,
-                };
-                if let Some((_, look)) = known {
-                    sql.push_str(look);
-                }
-                let statements = sqlx::raw_sql(AssertSqlSafe(sql));
-                match statements.fetch_optional(&mut *transaction).await {
-                    Ok(row) => {
-                        let found: Option<i32> = row.map(|row| row.try_get(0)).transpose()?;
-                        if let (Some(found), Some((schema, _))) = (found, known)
-                            && found != schema.version
-                        {
-                            let (found, known) = (found.into(), schema.version.into());
-                            return Err(SchemaError::Version { found, known }.into());
-                        }
-                        return Ok(transaction);
-                    }
-                    Err(error) if n_left > 0 && is_lost(&error) => {
-                        n_left -= 1;
-                        writer = transaction.writer.take();
-                    }
-                    Err(error) => return Err(error),
-                }
+            let schema = self.shared.options.schema;
+            let is_pooled = self.find_pooler().await?;
+            let begin = sql.or(is_pooled.then_some(BEGIN_WRITE));
+            let end = begin.map(|begin| if begin == BEGIN_READ { "ROLLBACK" } else { "COMMIT" });
+            let (connection, shared) = (self.acquire().await?, Arc::clone(&self.shared));
+            let mut transaction =
+                Transaction { connection, shared, end, is_clean: false, permit: None };
+            let Some(begin) = begin else { return Ok(transaction) };
+            let mut statements = begin.to_owned();
+            if is_pooled {
+                statements.push_str(&self.shared.local_settings());
             }
+            if sql == Some(BEGIN_WRITE) && self.shared.is_open.load(Ordering::Relaxed) {
+                statements.push_str(&format!("; SELECT version FROM {}.format", schema.name));
+            }
+            let begin = sqlx::raw_sql(AssertSqlSafe(statements));
+            if let Some(row) = begin.fetch_optional(&mut *transaction).await? {
+                schema.steps_from(&[], row.try_get(0)?)?;
+            }
+            Ok(transaction)
         }
         .boxed()
     }
 
-    /// Returns a connection from the pool. Changes the options and connects again if a pooler is found,
-    /// or if the server rejected the login because the password has changed.
+    /// Returns true if connections lead through a pooler, which a separate connection finds out at the
+    /// start.
+    async fn find_pooler(&self) -> Result<bool, sqlx::Error> {
+        let find = async || {
+            let is_pooled = match self.shared.connect_options().connect().await {
+                // The pooler rejected a startup option.
+                Err(error) if has_code(&error, "08P01") => true,
+                connection => {
+                    let row = sqlx::raw_sql(IS_DIRECT).fetch_one(&mut connection?).await?;
+                    !row.try_get::<bool, _>(0)?
+                }
+            };
+            if is_pooled {
+                info!("connections to the database lead through a pooler");
+                let options = self.shared.url.connect_options().statement_cache_capacity(0);
+                self.pool.set_connect_options(options);
+            }
+            Ok(is_pooled)
+        };
+        self.shared.is_pooled.get_or_try_init(find).await.copied()
+    }
+
+    /// Returns a connection from the pool. Connects again if the server rejected the login because the
+    /// password has changed.
     async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
-        let _waiting = Waiting::new(&self.shared);
-        let was_pooled = self.shared.is_pooled();
-        let acquired = match self.pool.acquire().await {
-            Ok(mut connection) if self.shared.is_pooled() && !was_pooled => {
-                info!("connections to the database lead through a pooler");
-                connection.close_on_drop();
-                self.reconnect().await
-            }
-            Err(error) if !was_pooled && is_refused_option(&error) => {
-                info!("connections to the database lead through a pooler");
-                self.shared.is_pooled.store(true, Ordering::Relaxed);
-                self.reconnect().await
-            }
-            Err(error) if is_refused_login(&error) => self.reconnect().await,
-            acquired => acquired,
-        };
-        match acquired {
-            Err(sqlx::Error::PoolTimedOut) => {
-                self.shared.n_timed_out.fetch_add(1, Ordering::Relaxed);
-                Err(self.explain_timeout().await)
-            }
-            Err(error) => {
-                self.shared.note_lost(&error);
-                Err(error)
-            }
-            acquired => acquired,
+        let _waiting = Arc::clone(&self.shared.waiting);
+        let mut acquired = self.pool.acquire().await;
+        if acquired.as_ref().is_err_and(|error| has_code(error, "28")) {
+            self.pool.set_connect_options(self.shared.connect_options());
+            acquired = self.pool.acquire().await;
         }
-    }
-
-    async fn reconnect(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
-        self.pool.set_connect_options(self.shared.connect_options());
-        self.pool.acquire().await
-    }
-
-    /// Returns the reason why the pool timed out. The pool itself repeats failed attempts to connect
-    /// until its timeout and does not report them.
-    async fn explain_timeout(&self) -> sqlx::Error {
-        if self.pool.size() >= self.shared.options.n_max {
-            return sqlx::Error::PoolTimedOut;
-        }
-        let error = match timeout(LOOK_WITHIN, self.shared.connect_options().connect()).await {
-            Ok(Ok(_)) => return sqlx::Error::PoolTimedOut,
-            Ok(Err(cause)) => no_connection(cause),
-            Err(_) => no_connection(timed_out()),
-        };
-        self.shared.note_lost(&error);
-        error
-    }
-
-    async fn permit_write(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
-        let _waiting = Waiting::new(&self.shared);
-        let writers = Arc::clone(&self.shared.writers);
-        let Ok(permit) = timeout(ACQUIRE_WITHIN, writers.acquire_owned()).await else {
+        if let Err(sqlx::Error::PoolTimedOut) = acquired {
             self.shared.n_timed_out.fetch_add(1, Ordering::Relaxed);
-            return Err(sqlx::Error::PoolTimedOut);
-        };
-        permit.map_err(|_| sqlx::Error::PoolClosed)
+            if self.pool.size() >= self.shared.options.n_max {
+                return acquired;
+            }
+            // The pool repeats failed attempts to connect until its timeout and does not report them.
+            let options = self.shared.connect_options();
+            if let Ok(Err(cause)) = timeout(LOOK_WITHIN, options.connect()).await {
+                acquired = Err(cause);
+            }
+        }
+        acquired.inspect_err(|error| self.shared.note_lost(error))
     }
 }
 
 impl Shared {
-    fn is_pooled(&self) -> bool {
-        self.is_pooled.load(Ordering::Relaxed)
-    }
-
     /// Returns the options of a new connection. Behind a pooler, they include neither startup options
     /// nor prepared statements.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.url.connect_options();
-        if self.is_pooled() {
+        if self.is_pooled.get() == Some(&true) {
             return options.statement_cache_capacity(0);
         }
-        options.options(SETTINGS).options([("search_path", self.options.schema), DIRECT])
+        options.options(SETTINGS).options([("search_path", self.options.schema.name), DIRECT])
+    }
+
+    /// Returns the statements that are appended to the start of each transaction behind a pooler. They
+    /// apply the settings and drop prepared statements.
+    fn local_settings(&self) -> String {
+        let settings = SETTINGS.into_iter().chain([("search_path", self.options.schema.name)]);
+        let settings = settings.map(|(name, value)| format!("; SET LOCAL {name} = '{value}'"));
+        "; DEALLOCATE ALL".to_owned() + &settings.collect::<String>()
     }
 
     fn note_lost(&self, error: &sqlx::Error) {
         let is_unreachable = Fault::from(error) == Fault::Unreachable;
         if is_unreachable && !self.is_lost.swap(true, Ordering::Relaxed) {
             warn!(cause = describe(error), "the database {} cannot be reached", self.url);
-        }
-    }
-
-    fn note_response(&self) {
-        if self.is_lost.swap(false, Ordering::Relaxed) {
-            info!("the database {} can be reached again", self.url);
-        }
-    }
-
-    fn note_full(&self) {
-        if !self.is_full.swap(true, Ordering::Relaxed) {
-            warn!("the database's disk is full: reads continue, and writes once there is space");
         }
     }
 }
@@ -530,44 +459,33 @@ impl Transaction {
     ///
     /// # Errors
     /// The error of `result` or of the commit.
-    pub async fn finish<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
+    pub async fn finish<T, E: WorkError + From<sqlx::Error>>(
+        mut self,
+        result: Result<T, E>,
+    ) -> Result<T, E> {
         let end = match &result {
-            // `COMMIT` is only sent after a write, since the outcome is unknown if the response to
-            // `COMMIT` is lost.
-            Ok(_) if self.is_read => "ROLLBACK",
-            Ok(_) => "COMMIT",
+            Ok(_) => self.end,
             // Closes the connection, even if the server merely stopped accepting writes: the next
             // connection can reach another server.
-            Err(error) if error.unreachable_cause().is_some() => return result,
-            Err(_) => "ROLLBACK",
+            Err(error) if is_unreachable(error) => return result,
+            Err(_) => self.end.and(Some("ROLLBACK")),
         };
         let mut ended = Ok(());
-        if self.is_open {
+        if let Some(end) = end {
             ended = sqlx::raw_sql(end).execute(&mut *self).await.map(drop).map_err(E::from);
         }
         if ended.is_ok() {
             self.is_clean = true;
-            self.shared.note_response();
+            if self.shared.is_lost.swap(false, Ordering::Relaxed) {
+                info!("the database {} can be reached again", self.shared.url);
+            }
         }
         let result = result.and_then(|done| ended.map(|()| done));
-        if result.as_ref().is_err_and(E::is_full) {
-            self.shared.note_full();
+        let is_full = result.as_ref().is_err_and(E::is_full);
+        if is_full && !self.shared.is_full.swap(true, Ordering::Relaxed) {
+            warn!("the database's disk is full: reads continue, and writes once there is space");
         }
         result
-    }
-}
-
-impl Deref for Transaction {
-    type Target = PgConnection;
-
-    fn deref(&self) -> &PgConnection {
-        &self.connection
-    }
-}
-
-impl DerefMut for Transaction {
-    fn deref_mut(&mut self) -> &mut PgConnection {
-        &mut self.connection
     }
 }
 

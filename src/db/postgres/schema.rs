@@ -3,7 +3,7 @@
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 use tracing::info;
 
-use crate::format;
+use crate::format::{self, FormatError};
 
 /// Key of the advisory lock that a service holds while it creates or upgrades tables. The number is
 /// arbitrary and spells `tript`.
@@ -33,7 +33,7 @@ pub enum SchemaSeen {
     Format(i32),
     /// The schema or the tables do not exist.
     Missing {
-        /// True if the user of the connection can create the schema or the tables.
+        /// True if the user of the connection can create the schema.
         can_create: bool,
     },
 }
@@ -44,27 +44,17 @@ pub enum SchemaSeen {
 #[non_exhaustive]
 pub enum SchemaError {
     /// The tables were created by another version of the program.
-    #[error("tables have format {found}, expected {known}; {}", format::advice(*found, *known))]
-    Version {
-        /// Format of the tables.
-        found: i64,
-        /// Format that this version of the program uses.
-        known: i64,
-    },
+    #[error(transparent)]
+    Version(#[from] FormatError),
     /// The encoding of the database cannot represent every text.
     #[error(
-        "database has encoding {found}, expected UTF8; create another database: createdb --encoding UTF8 --template template0 NAME"
+        "database has encoding {0}, expected UTF8; create another database: createdb --encoding UTF8 --template template0 NAME"
     )]
-    Encoding {
-        /// Encoding of the database.
-        found: String,
-    },
-    /// The user cannot read and write all tables.
-    #[error("user lacks privileges: {lacking}")]
-    Privileges {
-        /// Privileges and their tables, such as `INSERT on datasets.rows`.
-        lacking: String,
-    },
+    Encoding(String),
+    /// The user cannot read and write all tables. Contains privileges and their tables, such as `INSERT
+    /// on datasets.rows`.
+    #[error("user lacks privileges: {0}")]
+    Privileges(String),
 }
 
 impl From<SchemaError> for sqlx::Error {
@@ -96,37 +86,39 @@ impl Schema {
         let sql = "SELECT current_setting('server_encoding')";
         let encoding: String = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
         if encoding != ENCODING {
-            return Err(SchemaError::Encoding { found: encoding }.into());
+            return Err(SchemaError::Encoding(encoding).into());
         }
         let lock = "SELECT pg_advisory_xact_lock($1)";
         sqlx::query(lock).bind(CREATE_LOCK).execute(&mut *connection).await?;
-        // Tables and format are created in one transaction, so either both exist or neither exists.
-        if !self.are_there(connection).await? {
-            self.create(connection).await?;
+        let Self { name, version, steps, tables } = *self;
+        // Tables and format are created in one transaction, so either both exist or neither exists. The
+        // format has a primary key only because logical replication requires one in every table.
+        if !self.exists(connection).await? {
+            let create = format!(
+                "CREATE SCHEMA IF NOT EXISTS {name};
+                 SET LOCAL search_path = {name};
+                 CREATE TABLE format (version integer PRIMARY KEY, era bigint NOT NULL);
+                 {tables};
+                 INSERT INTO {name}.format
+                 VALUES ({version}, hashtextextended(gen_random_uuid()::text, 0))"
+            );
+            sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *connection).await?;
         }
         let (found, era) = self.read_format(connection).await?;
-        if found != self.version {
-            self.upgrade(connection, found).await?;
+        let steps = self.steps_from(steps, found)?;
+        if found != version {
+            // Waits for open writing transactions, since these have read the format. Later transactions
+            // read the new format.
+            let upgrade = format!(
+                "LOCK TABLE {name}.format IN ACCESS EXCLUSIVE MODE;
+                 {};
+                 UPDATE {name}.format SET version = {version}",
+                steps.join(";\n")
+            );
+            sqlx::raw_sql(AssertSqlSafe(upgrade)).execute(connection).await?;
+            info!(found, version, "upgraded the schema {name} from format {found} to {version}");
         }
         Ok(era)
-    }
-
-    /// Upgrades tables of the format `found`. Waits for open writing transactions, since these have read
-    /// the format. Later transactions read the new format.
-    async fn upgrade(&self, connection: &mut PgConnection, found: i32) -> Result<(), sqlx::Error> {
-        let Self { name, version, steps, .. } = *self;
-        let (from, known) = (found.into(), version.into());
-        let steps = format::steps_from(steps, from, known);
-        let steps = steps.ok_or(SchemaError::Version { found: from, known })?;
-        let lock = format!("LOCK TABLE {name}.format IN ACCESS EXCLUSIVE MODE");
-        sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *connection).await?;
-        for step in steps {
-            sqlx::raw_sql(*step).execute(&mut *connection).await?;
-        }
-        let raise = format!("UPDATE {name}.format SET version = $1");
-        sqlx::query(AssertSqlSafe(raise)).bind(version).execute(connection).await?;
-        info!(found, known, "upgraded the schema {name} from format {found} to {known}");
-        Ok(())
     }
 
     /// Returns the format and the random number of the tables.
@@ -140,14 +132,20 @@ impl Schema {
     ///
     /// # Errors
     /// The error of the database, or [`SchemaError::Version`].
-    pub async fn check(&self, connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
+    pub(super) async fn check(&self, connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
         let (found, era) = self.read_format(connection).await?;
-        if found != self.version {
-            return Err(
-                SchemaError::Version { found: found.into(), known: self.version.into() }.into()
-            );
-        }
+        self.steps_from(&[], found)?;
         Ok(era)
+    }
+
+    /// Returns those of `steps` that upgrade from format `found`.
+    pub(super) fn steps_from<'s>(
+        &self,
+        steps: &'s [&'static str],
+        found: i32,
+    ) -> Result<&'s [&'static str], SchemaError> {
+        let name = format!("schema {}", self.name);
+        Ok(format::steps_from(&name, steps, found.into(), self.version.into())?)
     }
 
     /// Checks that the user of the connection can read and write all tables, which must exist.
@@ -168,7 +166,7 @@ impl Schema {
         );
         let row = sqlx::raw_sql(AssertSqlSafe(look)).fetch_one(connection).await?;
         match row.try_get(0)? {
-            Some(lacking) => Err(SchemaError::Privileges { lacking }.into()),
+            Some(lacking) => Err(SchemaError::Privileges(lacking).into()),
             None => Ok(()),
         }
     }
@@ -178,46 +176,20 @@ impl Schema {
     /// # Errors
     /// The error of the database.
     pub async fn look(&self, connection: &mut PgConnection) -> Result<SchemaSeen, sqlx::Error> {
-        let name = self.name;
-        if self.are_there(connection).await? {
-            return self
-                .read_format(connection)
-                .await
-                .map(|(format, _)| SchemaSeen::Format(format));
+        if self.exists(connection).await? {
+            return Ok(SchemaSeen::Format(self.read_format(connection).await?.0));
         }
-        let rights = "SELECT CASE WHEN EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)
-             THEN has_schema_privilege($1, 'CREATE')
-             ELSE has_database_privilege(current_database(), 'CREATE') END";
-        let can_create = sqlx::query_scalar(rights).bind(name).fetch_one(connection).await?;
+        let sql = "SELECT has_database_privilege(current_database(), 'CREATE')";
+        let can_create = sqlx::query_scalar(sql).fetch_one(connection).await?;
         Ok(SchemaSeen::Missing { can_create })
     }
 
     /// Returns true if the tables exist. Reads the catalog, since `to_regclass` can miss new tables in a
     /// transaction that waited for their creation.
-    async fn are_there(&self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    async fn exists(&self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
         let look =
             "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'format')";
         sqlx::query_scalar(look).bind(self.name).fetch_one(connection).await
-    }
-
-    async fn create(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-        let Self { name, version, tables, .. } = *self;
-        let look = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)";
-        if !sqlx::query_scalar(look).bind(name).fetch_one(&mut *connection).await? {
-            let create = AssertSqlSafe(format!("CREATE SCHEMA {name}"));
-            sqlx::raw_sql(create).execute(&mut *connection).await?;
-        }
-        // Has a primary key only because logical replication requires one in every table.
-        let format = format!(
-            "SET LOCAL search_path = {name};
-             CREATE TABLE format (version integer PRIMARY KEY, era bigint NOT NULL)"
-        );
-        sqlx::raw_sql(AssertSqlSafe(format)).execute(&mut *connection).await?;
-        sqlx::raw_sql(tables).execute(&mut *connection).await?;
-        let insert = "INSERT INTO format (version, era)
-             VALUES ($1, hashtextextended(gen_random_uuid()::text, 0))";
-        sqlx::query(insert).bind(version).execute(connection).await?;
-        Ok(())
     }
 }
 

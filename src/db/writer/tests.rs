@@ -8,8 +8,7 @@ use std::time::Duration;
 use futures::future::join3;
 
 use super::*;
-use crate::connection::RETRIED_OPEN_WAIT;
-use crate::fault::DatabaseFault;
+use crate::format::FormatError;
 
 const SCHEMA: Schema = Schema {
     name: "test file",
@@ -17,35 +16,25 @@ const SCHEMA: Schema = Schema {
     steps: &[],
     tables: "CREATE TABLE names (name TEXT NOT NULL) STRICT",
     pragmas: "",
-    open_wait: RETRIED_OPEN_WAIT,
 };
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum TestError {
-    Commit(FileError),
-    Sql(rusqlite::Error),
+    #[error(transparent)]
+    Commit(#[from] FileError),
+    #[error("own")]
     Own,
-}
-
-impl From<FileError> for TestError {
-    fn from(error: FileError) -> Self {
-        Self::Commit(error)
-    }
 }
 
 impl From<rusqlite::Error> for TestError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
+        Self::Commit(error.into())
     }
 }
 
-impl WriteError for TestError {
+impl WorkError for TestError {
     fn is_full(&self) -> bool {
-        match self {
-            Self::Commit(error) => matches!(error, FileError::Full),
-            Self::Sql(error) => DatabaseFault::from(error).is_full(),
-            Self::Own => false,
-        }
+        matches!(self, Self::Commit(FileError::Full))
     }
 }
 
@@ -153,11 +142,14 @@ async fn writes_fail_after_a_newer_program_upgraded_the_file() {
     drop(newer.open(&path).unwrap());
     for _ in 0..2 {
         let refused = writer.run(insert("after"), |()| {}).await;
-        let want = matches!(refused, Err(TestError::Commit(FileError::Version { found: 2, .. })));
+        let want = matches!(
+            refused,
+            Err(TestError::Commit(FileError::Version(FormatError { found: 2, .. })))
+        );
         assert!(want, "{refused:?}");
     }
     let health = writer.check().await;
-    assert!(matches!(health, Err(TestError::Commit(FileError::Version { .. }))), "{health:?}");
+    assert!(matches!(health, Err(TestError::Commit(FileError::Version(_)))), "{health:?}");
     check_names(&path, &["before"]);
 }
 

@@ -147,7 +147,7 @@ impl ApiError {
     pub(super) fn broken(error: &(dyn Error + 'static)) -> Self {
         if let Some(rejection) = Rejection::of(error) {
             error!(cause = chain(error), "database rejected a request");
-            return Self::unavailable(rejection.text());
+            return Self::unavailable(rejection.text);
         }
         let mut cause = Some(error);
         while let Some(error) = cause {

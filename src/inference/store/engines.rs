@@ -15,15 +15,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use db::connection::keep_log_on_close;
+use db::fault::WorkError;
 use db::files::DatabaseFiles;
 use db::postgres::DatabaseUrl;
-use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
-use db::postgres::fault::{Fault, PostgresError, WorkError, is_lost, timed_out};
+use db::postgres::connections::{Connections, ConnectionsOptions, Figures};
+use db::postgres::fault::{Fault, PostgresError, timed_out};
 use db::sql::{self, Column, Value};
 use db::statement::Statements as _;
 use db::writer::Writer;
-use futures::FutureExt as _;
 use futures::executor::block_on;
 use parking_lot::Mutex;
 use rusqlite::{Connection, Params};
@@ -36,12 +35,9 @@ use tokio::time::timeout;
 
 use super::{Result, StoreError, tables};
 
-/// Limits of connections. Few are enough, since a caller uses a connection only for some milliseconds.
-const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: tables::SHARED_NAME, n_max: 16, n_writers: 12 };
-
-/// Statement without an effect that fails if the database does not accept writes.
-const CHECK: &str = "UPDATE chain SET id = id WHERE false";
+/// Maximum number of connections. Few are enough, since a caller uses a connection only for some
+/// milliseconds.
+const CONNECTIONS_MAX: u32 = 16;
 
 /// Schema of a PostgreSQL database.
 #[derive(Debug)]
@@ -73,18 +69,12 @@ impl StoreDatabase {
             .map_err(StoreError::Prepare)?;
         let connections = {
             let _context = runtime.enter();
-            Connections::new(url, CONNECTIONS)
+            let (schema, n_max) = (tables::shared(), CONNECTIONS_MAX);
+            Connections::new(url, ConnectionsOptions { schema, is_read_only, n_max, n_writers: 12 })
         };
         let database = Self { connections, is_read_only, runtime: Some(runtime) };
-        let (context, schema) = (database.enter(), tables::shared());
-        if is_read_only {
-            let read = database
-                .connections
-                .read(Snapshot::Transaction, move |c| async move { schema.check(c).await }.boxed());
-            wait(read)?;
-        } else {
-            wait(database.connections.open_tables(schema))?;
-        }
+        let context = database.enter();
+        wait(database.connections.open_tables())?;
         drop(context);
         Ok(database)
     }
@@ -92,15 +82,8 @@ impl StoreDatabase {
     /// Checks that every table exists and that the database accepts writes unless it is opened
     /// read-only.
     pub(super) fn check(&self) -> Result<()> {
-        if !self.is_read_only {
-            let _context = self.enter();
-            wait(self.connections.check::<StoreError>(CHECK))?;
-        }
-        // Accesses every table.
-        let sql =
-            "SELECT FROM chain, topics, epochs, submissions, labels, counters, bundles, losses,
-                   baselines, learned, snapshots, holdings, versions LIMIT 0";
-        self.read(|session| session.find(sql, values![], |_| Ok(())).map(drop))
+        let _context = self.enter();
+        wait(self.connections.check::<StoreError>())
     }
 
     /// Returns true if the database was opened read-only, so writes are refused.
@@ -124,20 +107,12 @@ impl StoreDatabase {
         wait(transaction.finish(result))
     }
 
-    /// Runs `read` on one snapshot. If the connection was lost, runs it again on another connection.
-    pub(super) fn read<T>(&self, read: impl Fn(&Session<'_>) -> Result<T>) -> Result<T> {
+    /// Runs `read` on one snapshot.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Session<'_>) -> Result<T>) -> Result<T> {
         let _context = self.enter();
-        let mut n_left = CONNECTIONS.n_max;
-        loop {
-            let mut transaction = wait(self.connections.begin_read())?;
-            let result = read(&Session::from(&mut *transaction));
-            match wait(transaction.finish(result)) {
-                Err(error) if n_left > 0 && error.unreachable_cause().is_some_and(is_lost) => {
-                    n_left -= 1;
-                }
-                result => return result,
-            }
-        }
+        let mut transaction = wait(self.connections.begin_read())?;
+        let result = read(&Session::from(&mut *transaction));
+        wait(transaction.finish(result))
     }
 
     /// Enters the runtime, without which connections can be neither used nor returned.
@@ -147,13 +122,6 @@ impl StoreDatabase {
 }
 
 impl WorkError for StoreError {
-    fn unreachable_cause(&self) -> Option<&sqlx::Error> {
-        match self {
-            Self::Unreachable(cause) => cause.downcast_ref().map(PostgresError::inner),
-            _ => None,
-        }
-    }
-
     fn is_full(&self) -> bool {
         matches!(self, Self::DiskFull)
     }
@@ -164,10 +132,7 @@ impl From<sqlx::Error> for StoreError {
         match Fault::from(&error) {
             Fault::Unreachable => Self::Unreachable(Box::new(PostgresError::from(error))),
             Fault::Full => Self::DiskFull,
-            Fault::Closed => Self::Closed,
-            Fault::Corrupt | Fault::Statement => {
-                Self::Database(Box::new(PostgresError::from(error)))
-            }
+            Fault::Statement => Self::Database(Box::new(PostgresError::from(error))),
         }
     }
 }
@@ -182,14 +147,6 @@ pub(super) struct StoreFile {
     files: Arc<DatabaseFiles>,
 }
 
-impl Drop for StoreFile {
-    fn drop(&mut self) {
-        if !self.files.check() {
-            keep_log_on_close(&self.reader.lock());
-        }
-    }
-}
-
 impl StoreFile {
     /// Opens the file at `path`, creating it and its directory if they are missing.
     pub(super) fn open(path: &Path) -> Result<Self> {
@@ -202,9 +159,8 @@ impl StoreFile {
         let in_use = locked.ok_or(StoreError::InUse)?;
         let connection = tables::SCHEMA.open(path)?;
         let reader = Mutex::new(tables::SCHEMA.open_read_only(path)?);
-        let files = Arc::new(DatabaseFiles::open(path).map_err(StoreError::Prepare)?);
-        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), in_use)
-            .map_err(StoreError::Prepare)?;
+        let files = Arc::new(DatabaseFiles::open(path)?);
+        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), in_use)?;
         Ok(Self { reader, writer, files })
     }
 

@@ -4,8 +4,7 @@ use std::error::Error;
 use std::io;
 
 use db::connection::FileError;
-use db::fault::DatabaseFault;
-use db::writer::WriteError;
+use db::fault::{DatabaseFault, FaultKind};
 
 use super::SubmitOutcome;
 
@@ -64,7 +63,7 @@ impl StoreError {
     pub fn is_busy(&self) -> bool {
         match self {
             Self::Open(error) => error.is_busy(),
-            Self::Statement(fault) => fault.is_busy(),
+            Self::Statement(fault) => fault.kind == FaultKind::Busy,
             _ => false,
         }
     }
@@ -72,8 +71,7 @@ impl StoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        let fault = DatabaseFault::from(error);
-        if fault.is_full() { Self::DiskFull } else { Self::Statement(fault) }
+        FileError::from(error).into()
     }
 }
 
@@ -87,17 +85,10 @@ impl From<FileError> for StoreError {
     fn from(error: FileError) -> Self {
         match error {
             FileError::Full => Self::DiskFull,
-            FileError::Database { source, .. } if source.is_full() => Self::DiskFull,
             FileError::Replaced => Self::Replaced,
             FileError::Closed => Self::Closed,
             FileError::Commit(fault) => Self::Statement(fault),
             error => Self::Open(error),
         }
-    }
-}
-
-impl WriteError for StoreError {
-    fn is_full(&self) -> bool {
-        matches!(self, Self::DiskFull)
     }
 }

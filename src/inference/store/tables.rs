@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use db::connection::{RETRIED_OPEN_WAIT, Schema};
+use db::connection::Schema;
 use db::postgres::schema::Schema as SharedSchema;
 
 /// Name of the schema in a PostgreSQL database.
@@ -51,7 +51,6 @@ pub(super) const SCHEMA: Schema = Schema {
     version: 1,
     steps: &[],
     pragmas: "PRAGMA cache_size = -16384",
-    open_wait: RETRIED_OPEN_WAIT,
     tables: "
 CREATE TABLE chain (
     id INTEGER PRIMARY KEY CHECK (id = 1),

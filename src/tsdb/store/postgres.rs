@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use db::postgres::DatabaseUrl;
 use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
-use db::postgres::fault::{Fault, PostgresError, WorkError, is_no_database};
+use db::postgres::fault::{Fault, PostgresError, has_code};
 use db::postgres::schema::SchemaError;
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use model::block::Block;
@@ -59,23 +59,20 @@ use crate::catalog::{
 };
 use crate::span::{Order, Span, just_after};
 
-/// Maximum number of connections of a service, not counting the connection that receives hints.
+/// Maximum number of connections of a service, including the connection that receives hints.
 pub const CONNECTIONS_MAX: u32 = 24;
 
 /// Settings of the connections. Connections that are not reserved for writes serve pages and downloads.
-const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: SCHEMA.name, n_max: CONNECTIONS_MAX, n_writers: 12 };
+const CONNECTIONS: ConnectionsOptions = ConnectionsOptions {
+    schema: SCHEMA,
+    is_read_only: false,
+    n_max: CONNECTIONS_MAX,
+    n_writers: 12,
+};
 
 /// Threads of the runtime. Of the work of a write, these threads only fold and encode rows. The database
 /// does the rest.
 const THREADS: usize = 2;
-
-/// Statements that check the permissions: an update without effect, and a read of every table.
-const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
-     SELECT FROM datasets.datasets, datasets.columns, datasets.tags, datasets.dataset_tags,
-         datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.row_changes,
-         datasets.batches, datasets.archived, datasets.archived_cuts, datasets.archive_lease,
-         datasets.doomed LIMIT 0";
 
 /// The shared store.
 #[derive(Debug)]
@@ -99,14 +96,13 @@ impl PostgresStore {
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
         let store = Self::connect(url, false)?;
         let Writes { connections, hints, .. } = store.writes.clone();
-        let receive = (Arc::clone(&hints), url.clone());
-        let is_pooled = connections.is_pooled();
+        let (listener, receiver) = (connections.clone(), Arc::clone(&hints));
         store.within(|| {
             store.group.spawn("dataset store", maintenance::run(connections.clone()));
             store.group.spawn("send hints", async move { hints.send(&connections).await });
             // A pooler would share a listening connection with other clients.
-            if !is_pooled {
-                let receive = async move { receive.0.receive(&receive.1).await };
+            if !listener.is_pooled() {
+                let receive = async move { receiver.receive(&listener).await };
                 store.group.spawn("receive hints", receive);
             }
         });
@@ -131,7 +127,7 @@ impl PostgresStore {
             .map_err(StoreError::failed)?;
         let connections = {
             let _context = runtime.enter();
-            Connections::new(url, CONNECTIONS)
+            Connections::new(url, ConnectionsOptions { is_read_only, ..CONNECTIONS })
         };
         let hints = Arc::new(Hints::new());
         let queues = Arc::new([(); 1024].map(|()| Queue::default()));
@@ -143,11 +139,7 @@ impl PostgresStore {
             group: Group::default(),
             runtime: Some(runtime),
         };
-        store.era = if is_read_only {
-            store.read(|c| async { Ok(SCHEMA.check(c).await?) }.boxed())?
-        } else {
-            store.wait(store.writes.connections.open_tables(SCHEMA))?
-        };
+        store.era = store.wait(store.writes.connections.open_tables())?;
         Ok(store)
     }
 
@@ -179,7 +171,7 @@ impl PostgresStore {
     /// Runs `work`, which executes a single statement. Blocks.
     fn read<T: Send>(
         &self,
-        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send,
     ) -> Result<T> {
         self.wait(self.writes.connections.read(Snapshot::Statement, work))
     }
@@ -187,7 +179,7 @@ impl PostgresStore {
     /// Runs `work`, the statements of which see one snapshot. Blocks.
     fn read_snapshot<T: Send>(
         &self,
-        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send,
     ) -> Result<T> {
         self.wait(self.writes.connections.read(Snapshot::Transaction, work))
     }
@@ -368,15 +360,9 @@ impl Catalog for PostgresStore {
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
         let connections = self.writes.connections.clone();
-        let (is_read_only, lacks_archive) = (self.is_read_only, self.lacks_archive());
+        let lacks_archive = self.lacks_archive();
         self.run(async move {
-            if is_read_only {
-                let era = connections
-                    .read(Snapshot::Statement, |c| async { SCHEMA.check(c).await }.boxed());
-                era.await?;
-            } else {
-                connections.check::<StoreError>(CHECK).await?;
-            }
+            connections.check::<StoreError>().await?;
             if lacks_archive {
                 let key: Result<Option<String>> = connections
                     .read(Snapshot::Statement, |c| records::key_in_effect(c).boxed())
@@ -528,32 +514,18 @@ impl PostgresStore {
     }
 }
 
-impl WorkError for StoreError {
-    fn unreachable_cause(&self) -> Option<&sqlx::Error> {
-        match self {
-            Self::Unreachable(cause) => cause.downcast_ref().map(PostgresError::inner),
-            _ => None,
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        matches!(self, Self::Full)
-    }
-}
-
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        if let Some(&SchemaError::Version { found, known }) = SchemaError::of(&error) {
-            return Self::Format { found, known };
+        if let Some(SchemaError::Version(error)) = SchemaError::of(&error) {
+            return Self::Format(error.clone());
         }
-        if is_no_database(&error) {
+        // The database in the address does not exist.
+        if has_code(&error, "3D000") {
             return Self::Unreachable(Box::new(PostgresError::from(error)));
         }
         match Fault::from(&error) {
             Fault::Unreachable => Self::Unreachable(Box::new(PostgresError::from(error))),
             Fault::Full => Self::Full,
-            Fault::Corrupt => Self::Corrupt(Box::new(PostgresError::from(error))),
-            Fault::Closed => Self::Closed,
             Fault::Statement => Self::failed(PostgresError::from(error)),
         }
     }

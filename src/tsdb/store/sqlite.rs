@@ -29,9 +29,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use db::connection::FileError;
-use db::fault::DatabaseFault;
+use db::fault::{DatabaseFault, FaultKind, WorkError};
 use db::files::DatabaseFiles;
-use db::writer::WriteError;
 use futures::future::{BoxFuture, FutureExt as _};
 use model::block::{Block, Rows};
 use model::dataset::{Dataset, DatasetId};
@@ -94,11 +93,9 @@ impl SqliteStore {
         let in_use = backup::use_store(path)?;
         let connection = tables::SCHEMA.open(path)?;
         let era = tables::era(&connection)?;
-        let files = DatabaseFiles::open(path).map_err(StoreError::failed)?;
-        let files = Arc::new(files);
+        let files = Arc::new(DatabaseFiles::open(path)?);
         let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
-        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), in_use)
-            .map_err(StoreError::failed)?;
+        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), in_use)?;
         let writer = Arc::new(writer);
         let maintenance = maintenance::start(Arc::clone(&writer), files)?;
         let chunk_indexes = ChunkIndexCache::default();
@@ -122,16 +119,12 @@ impl From<rusqlite::Error> for StoreError {
 
 impl From<DatabaseFault> for StoreError {
     fn from(fault: DatabaseFault) -> Self {
-        if fault.is_full() {
-            Self::Full
-        } else if fault.is_busy() {
-            Self::Locked
-        } else if fault.is_read_only() {
-            Self::ReadOnly
-        } else if fault.is_damaged() {
-            Self::Corrupt(Box::new(fault))
-        } else {
-            Self::failed(fault)
+        match fault.kind {
+            FaultKind::Full => Self::Full,
+            FaultKind::Busy => Self::Locked,
+            FaultKind::ReadOnly => Self::ReadOnly,
+            FaultKind::Damaged => Self::Corrupt(Box::new(fault)),
+            FaultKind::Other => Self::failed(fault),
         }
     }
 }
@@ -139,12 +132,12 @@ impl From<DatabaseFault> for StoreError {
 impl From<FileError> for StoreError {
     fn from(error: FileError) -> Self {
         match error {
-            FileError::Version { found, known, .. } => Self::Format { found, known },
+            FileError::Version(error) => Self::Format(error),
             FileError::Full => Self::Full,
             FileError::Replaced => Self::Replaced,
             FileError::Closed => Self::Closed,
             FileError::Commit(fault) => fault.into(),
-            FileError::Database { ref source, .. } => match Self::from(source.clone()) {
+            FileError::Open { ref source, .. } => match Self::from(source.clone()) {
                 Self::Failed(_) | Self::Locked => Self::failed(error),
                 known => known,
             },
@@ -153,7 +146,7 @@ impl From<FileError> for StoreError {
     }
 }
 
-impl WriteError for StoreError {
+impl WorkError for StoreError {
     fn is_full(&self) -> bool {
         matches!(self, Self::Full)
     }

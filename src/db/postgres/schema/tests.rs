@@ -25,8 +25,8 @@ const NEWER: Schema = Schema {
     ..OLDER
 };
 
-fn connect(url: &str) -> Connections {
-    let options = ConnectionsOptions { schema: "things", n_max: 2, n_writers: 1 };
+fn connect(url: &str, schema: Schema) -> Connections {
+    let options = ConnectionsOptions { schema, is_read_only: false, n_max: 2, n_writers: 1 };
     Connections::new(&url.parse().unwrap(), options)
 }
 
@@ -36,7 +36,7 @@ async fn insert(connections: &Connections, id: i64) -> Result<(), sqlx::Error> {
 }
 
 async fn read_text(url: &str, sql: &'static str) -> Option<String> {
-    let connections = connect(url);
+    let connections = connect(url, OLDER);
     let mut transaction = connections.begin_read().await.unwrap();
     sqlx::query_scalar(sql).fetch_one(&mut *transaction).await.unwrap()
 }
@@ -44,23 +44,27 @@ async fn read_text(url: &str, sql: &'static str) -> Option<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_services_upgrade_tables_once_and_services_of_the_earlier_format_stop_writing() {
     let Some(url) = new_database() else { return };
-    let older = connect(&url);
-    older.open_tables(OLDER).await.unwrap();
+    let older = connect(&url, OLDER);
+    older.open_tables().await.unwrap();
     insert(&older, 1).await.unwrap();
-    let newer: Vec<Connections> = (0..4).map(|_| connect(&url)).collect();
-    let opened = newer.iter().map(|connections| connections.open_tables(NEWER));
+    let newer: Vec<Connections> = (0..4).map(|_| connect(&url, NEWER)).collect();
+    let opened = newer.iter().map(|connections| connections.open_tables());
     let eras = futures::future::try_join_all(opened).await.unwrap();
     assert!(eras.iter().all(|era| *era == eras[0]), "{eras:?}");
     let refused = insert(&older, 2).await.unwrap_err();
-    let is_newer =
-        |error| matches!(SchemaError::of(error), Some(SchemaError::Version { found: 5, known: 3 }));
+    let is_newer = |error| {
+        matches!(
+            SchemaError::of(error),
+            Some(SchemaError::Version(FormatError { found: 5, known: 3, .. }))
+        )
+    };
     assert!(is_newer(&refused), "{refused}");
     for (id, connections) in (3..).zip(&newer) {
         insert(connections, id).await.unwrap();
     }
     let names = "SELECT string_agg(id || coalesce(name, '-'), ' ' ORDER BY id) FROM things.things";
     assert_eq!(read_text(&url, names).await.as_deref(), Some("1old 3- 4- 5- 6-"));
-    let error = connect(&url).open_tables(OLDER).await.unwrap_err();
+    let error = connect(&url, OLDER).open_tables().await.unwrap_err();
     assert!(is_newer(&error), "{error}");
 }
 
@@ -68,17 +72,17 @@ async fn concurrent_services_upgrade_tables_once_and_services_of_the_earlier_for
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upgrade_waits_for_writes_of_the_older_format() {
     let Some(url) = new_database() else { return };
-    let older = connect(&url);
-    older.open_tables(OLDER).await.unwrap();
+    let older = connect(&url, OLDER);
+    older.open_tables().await.unwrap();
     let mut write = older.begin_write().await.unwrap();
     sqlx::raw_sql("INSERT INTO things.things (id) VALUES (1)").execute(&mut *write).await.unwrap();
-    let newer = connect(&url);
+    let newer = connect(&url, NEWER);
     let finish = async {
         let n_waiting = "SELECT count(*)::text FROM pg_locks WHERE NOT granted";
         while read_text(&url, n_waiting).await.as_deref() == Some("0") {}
         write.finish(Ok::<_, sqlx::Error>(())).await.unwrap();
     };
-    let (upgraded, ()) = futures::join!(newer.open_tables(NEWER), finish);
+    let (upgraded, ()) = futures::join!(newer.open_tables(), finish);
     upgraded.unwrap();
     let names = "SELECT string_agg(id || name, ' ') FROM things.things";
     assert_eq!(read_text(&url, names).await.as_deref(), Some("1old"));
@@ -89,11 +93,11 @@ async fn failed_upgrade_changes_nothing() {
     const BROKEN: Schema =
         Schema { steps: &["DROP TABLE things.things", "DROP TABLE things.missing"], ..NEWER };
     let Some(url) = new_database() else { return };
-    let older = connect(&url);
-    older.open_tables(OLDER).await.unwrap();
-    assert!(matches!(connect(&url).open_tables(BROKEN).await, Err(sqlx::Error::Database(_))));
+    let older = connect(&url, OLDER);
+    older.open_tables().await.unwrap();
+    assert!(matches!(connect(&url, BROKEN).open_tables().await, Err(sqlx::Error::Database(_))));
     insert(&older, 1).await.unwrap();
     run(&url, "UPDATE things.format SET version = 2");
-    let error = connect(&url).open_tables(NEWER).await.unwrap_err();
+    let error = connect(&url, NEWER).open_tables().await.unwrap_err();
     assert!(error.to_string().contains("with the version that wrote it"), "{error}");
 }

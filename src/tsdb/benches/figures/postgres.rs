@@ -5,6 +5,7 @@
 //! is measured in the same run.
 
 use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
+use db::postgres::schema::Schema;
 use futures::FutureExt as _;
 use futures::executor::block_on;
 use futures::future::BoxFuture;
@@ -219,7 +220,8 @@ impl Drop for Plain {
 impl Plain {
     fn open(url: &str) -> Outcome<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
-        let options = ConnectionsOptions { schema: "public", n_max: 16, n_writers: 12 };
+        let schema = Schema { name: "public", version: 1, steps: &[], tables: "" };
+        let options = ConnectionsOptions { schema, is_read_only: false, n_max: 16, n_writers: 12 };
         let connections = {
             let _context = runtime.enter();
             Connections::new(&url.parse()?, options)

@@ -73,7 +73,7 @@ pub async fn look(url: &DatabaseUrl) -> Result<ServerSeen> {
         && let Err(error) = SCHEMA.check_privileges(c).await
     {
         match SchemaError::of(&error) {
-            Some(SchemaError::Privileges { lacking: found }) => lacking = Some(found.clone()),
+            Some(SchemaError::Privileges(found)) => lacking = Some(found.clone()),
             _ => return Err(error.into()),
         }
     }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use db::postgres::connections::{Connections, Snapshot};
-use db::postgres::{DatabaseUrl, listen};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use model::dataset::DatasetId;
@@ -116,16 +115,16 @@ impl Hints {
     }
 
     /// Receives notifications of other services, until the future is dropped.
-    pub(super) async fn receive(&self, url: &DatabaseUrl) {
+    pub(super) async fn receive(&self, connections: &Connections) {
         loop {
-            let Err(error) = self.listen(url).await;
+            let Err(error) = self.listen(connections).await;
             debug!(error = &error as &dyn Error, "failed to listen for other services");
             sleep(RETRY_AFTER).await;
         }
     }
 
-    async fn listen(&self, url: &DatabaseUrl) -> Result<Infallible, StoreError> {
-        let mut listener = listen(url, CHANNEL).await?;
+    async fn listen(&self, connections: &Connections) -> Result<Infallible, StoreError> {
+        let mut listener = connections.listen(CHANNEL).await?;
         loop {
             let notified = listener.try_recv().await?;
             // `None` means that the connection was interrupted, so notifications can be missing.

@@ -107,9 +107,9 @@ fn prepare(from: &Path, draft: &Path) -> Result<Report, AdminError> {
     copy(from, draft)?;
     let renewing = || -> Result<()> {
         let mut connection = Connection::open(draft)?;
-        let found = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if found == 0 {
-            return Err(StoreError::Format { found, known: tables::SCHEMA.version });
+            tables::SCHEMA.check_version(&connection)?;
         }
         tables::SCHEMA.create_tables(&mut connection)?;
         connection.execute("UPDATE counters SET value = random() WHERE name = 'era'", [])?;

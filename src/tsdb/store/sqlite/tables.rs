@@ -1,6 +1,5 @@
 //! Tables of the embedded dataset store, and the number of their format.
 
-use std::time::Duration;
 
 use db::connection::Schema;
 use model::dataset::DatasetId;
@@ -91,8 +90,6 @@ pub(super) const SCHEMA: Schema = Schema {
     pragmas: "PRAGMA auto_vacuum = incremental;
 PRAGMA foreign_keys = on;
 PRAGMA wal_autocheckpoint = 4000;",
-    // Longer than the time for which a backup locks the file.
-    open_wait: Duration::from_secs(5),
     tables: "
 CREATE TABLE datasets (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

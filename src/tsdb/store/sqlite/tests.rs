@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 
+use db::format::FormatError;
 use model::block::Rows;
 use tempfile::tempdir;
 
@@ -50,7 +51,7 @@ fn store_of_another_format_is_rejected() {
     let path = folder.path().join("datasets.sqlite");
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = SqliteStore::open(&path).unwrap_err();
-    assert!(matches!(error, StoreError::Format { found: 99, .. }), "{error}");
+    assert!(matches!(error, StoreError::Format(FormatError { found: 99, .. })), "{error}");
 }
 
 #[test]

@@ -90,7 +90,7 @@ async fn writes_to_a_read_only_database_fail_as_unreachable() {
     let refused = contract::try_append(&store, id, contract::block([(1, 1.0)])).await;
     assert!(matches!(refused, Err(StoreError::Unreachable(_))), "{refused:?}");
     assert!(matches!(store.check().await, Err(StoreError::Unreachable(_))));
-    assert_eq!(Rejection::of(&refused.unwrap_err()), Some(Rejection::ReadOnly));
+    assert_eq!(Rejection::of(&refused.unwrap_err()), Some(Rejection::READ_ONLY));
     let reader = PostgresStore::open_read_only(&url.parse().unwrap()).unwrap();
     let named = reader.find_batch(KeyId::new(1), &"batch".parse().unwrap());
     assert!(matches!(named, Err(StoreError::ReadOnly)), "{named:?}");
@@ -120,9 +120,9 @@ async fn missing_privilege_makes_a_store_unhealthy_and_is_named() {
     store.check().await.unwrap();
     run(&url, "REVOKE INSERT, DELETE ON datasets.rows FROM denied");
     let refused = contract::try_append(&store, id, contract::block([(1, 1.0)])).await;
-    assert_eq!(Rejection::of(&refused.unwrap_err()), Some(Rejection::Privilege));
+    assert_eq!(Rejection::of(&refused.unwrap_err()), Some(Rejection::PRIVILEGE));
     let unhealthy = store.check().await.unwrap_err();
-    assert_eq!(Rejection::of(&unhealthy), Some(Rejection::Privilege));
+    assert_eq!(Rejection::of(&unhealthy), Some(Rejection::PRIVILEGE));
     let seen = look(&denied.parse().unwrap()).await.unwrap();
     assert_eq!(seen.lacking.unwrap(), "DELETE on datasets.rows; INSERT on datasets.rows");
 }

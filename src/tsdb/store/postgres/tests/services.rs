@@ -204,10 +204,7 @@ fn store_of_another_format_is_rejected() {
         run(&url, &format!("UPDATE datasets.format SET version = {format}"));
         for open in [PostgresStore::open, PostgresStore::open_read_only] {
             let error = open(&url.parse().unwrap()).unwrap_err();
-            assert!(
-                matches!(error, StoreError::Format { found, .. } if found == format),
-                "{error}"
-            );
+            assert!(matches!(&error, StoreError::Format(it) if it.found == format), "{error}");
         }
     }
 }
