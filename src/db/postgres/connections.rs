@@ -364,14 +364,14 @@ impl Connections {
             let mut transaction =
                 Transaction { connection, shared, end, is_clean: false, permit: None };
             let Some(begin) = begin else { return Ok(transaction) };
-            let mut statements = begin.to_owned();
+            let mut statements = vec![begin.to_owned()];
             if is_pooled {
-                statements.push_str(&self.shared.local_settings());
+                statements.push(self.shared.local_settings());
             }
             if sql == Some(BEGIN_WRITE) && self.shared.is_open.load(Ordering::Relaxed) {
-                statements.push_str(&format!("; SELECT version FROM {}.format", schema.name));
+                statements.push(format!("SELECT version FROM {}.format", schema.name));
             }
-            let begin = sqlx::raw_sql(AssertSqlSafe(statements));
+            let begin = sqlx::raw_sql(AssertSqlSafe(statements.join("; ")));
             if let Some(row) = begin.fetch_optional(&mut *transaction).await? {
                 schema.steps_from(&[], row.try_get(0)?)?;
             }
@@ -442,7 +442,7 @@ impl Shared {
     fn local_settings(&self) -> String {
         let settings = SETTINGS.into_iter().chain([("search_path", self.options.schema.name)]);
         let settings = settings.map(|(name, value)| format!("; SET LOCAL {name} = '{value}'"));
-        "; DEALLOCATE ALL".to_owned() + &settings.collect::<String>()
+        "DEALLOCATE ALL".to_owned() + &settings.collect::<String>()
     }
 
     fn note_lost(&self, error: &sqlx::Error) {

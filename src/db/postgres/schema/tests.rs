@@ -48,7 +48,7 @@ async fn concurrent_services_upgrade_tables_once_and_services_of_the_earlier_for
     older.open_tables().await.unwrap();
     insert(&older, 1).await.unwrap();
     let newer: Vec<Connections> = (0..4).map(|_| connect(&url, NEWER)).collect();
-    let opened = newer.iter().map(|connections| connections.open_tables());
+    let opened = newer.iter().map(Connections::open_tables);
     let eras = futures::future::try_join_all(opened).await.unwrap();
     assert!(eras.iter().all(|era| *era == eras[0]), "{eras:?}");
     let refused = insert(&older, 2).await.unwrap_err();
