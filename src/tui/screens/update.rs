@@ -314,8 +314,9 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
                 state.open_form(export_form(&state.data.export.path));
             }
         }
-        DataEvent::Export(ExportNews::Failed(failure))
-        | DataEvent::Acquired(Err(failure)) => state.notify_failure(failure),
+        DataEvent::Export(ExportNews::Failed(failure)) | DataEvent::Acquired(Err(failure)) => {
+            state.notify_failure(failure)
+        }
         DataEvent::Stream { dataset, news: StreamEvent::Lost { .. } }
             if state.data.deleted == Some(*dataset) =>
         {

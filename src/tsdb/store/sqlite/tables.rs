@@ -1,6 +1,5 @@
 //! Tables of the embedded dataset store, and the number of their format.
 
-
 use db::connection::Schema;
 use model::dataset::DatasetId;
 use rusqlite::{Connection, Row};
