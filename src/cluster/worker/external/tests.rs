@@ -171,7 +171,7 @@ async fn environment_of_the_runtime_is_fixed_except_for_requested_variables() {
     let finished = finished(&script, with(call, LIMITS)).await;
     let want = format!(
         "{}/t/0a1b\nA=1\nB=x y\nBLS_LIST_VARS=A;B\nLANG=C.UTF-8\n\
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nfs\n",
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nf\nfs\n",
         script.workspace().display()
     );
     assert_eq!(text(&finished.stdout), want);
