@@ -1,7 +1,7 @@
 //! Connections to the database: a pool with time limits for transactions.
 //!
-//! The pool tests a connection that was idle for a second before it is used, and silently replaces a
-//! connection that was lost in the meantime. A connection that is lost during a transaction fails the transaction and is closed.
+//! The pool tests each connection before its use, and silently replaces a connection that was lost while
+//! idle. A connection that is lost during a transaction fails the transaction and is closed.
 //!
 //! A pooler such as `PgBouncer` can send each transaction over another connection to the server. A
 //! pooler is recognized because it rejects or drops a startup option. Behind a pooler, all statements
@@ -16,9 +16,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
-use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool, Postgres, Row as _,
-};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -43,9 +41,6 @@ const CHECKED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Time limit of a separate attempt to connect, made to find out why the pool cannot connect.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
-
-/// Idle time after which a connection is tested before it is used. A test costs a round trip.
-const TESTED_AFTER: Duration = Duration::from_secs(1);
 
 /// Time after which idle connections are closed, so that idle services leave connections to other
 /// services.
@@ -179,12 +174,7 @@ impl Connections {
             .acquire_timeout(ACQUIRE_WITHIN)
             // Keeps the pool from logging long waits. Waits and timeouts are counted here.
             .acquire_slow_threshold(ACQUIRE_WITHIN)
-            .idle_timeout(IDLE_FOR)
-            .test_before_acquire(false)
-            .before_acquire(|connection, state| {
-                let is_recent = state.idle_for < TESTED_AFTER;
-                async move { Ok(is_recent || connection.ping().await.is_ok()) }.boxed()
-            });
+            .idle_timeout(IDLE_FOR);
         let shared = Shared {
             url: url.clone(),
             options,
