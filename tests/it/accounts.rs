@@ -268,7 +268,7 @@ fn copied_accounts_have_the_same_keys_and_a_changed_copy_is_not_overwritten() {
     assert_eq!(to.json(&["list"]), from.json(&["list"]));
     to.keys(&["create", "second"]);
     let why = from.home.run_err(&["keys", "copy", &from.data_dir, &to.data_dir]);
-    assert!(why.contains("its table keys differs from the source"), "{why}");
+    assert!(why.contains("table keys of the destination differs from the source"), "{why}");
     let why = from.home.run_err(&["inference", "copy", &from.data_dir, &to.data_dir]);
     assert!(why.contains("does not exist"), "{why}");
 }
