@@ -179,7 +179,8 @@ pub(crate) fn on_probe(
     if *state.services.health(service) == before {
         return;
     }
-    state.mark_dirty(Dirty::Data);
+    // Without a response, only the reason can differ, which is often not visible.
+    state.mark_dirty(Dirty::Poll);
     if before.is_away() && matches!(response, Some(Ok(()))) {
         load_again(state, service);
     }
