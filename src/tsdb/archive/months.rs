@@ -179,8 +179,8 @@ impl Archive {
                 }
             }
             let n_wanted = read.limit - page.len();
-            let n_skipped = usize::try_from(skip).unwrap_or(usize::MAX).min(BATCH_ROWS);
-            let limit = n_wanted.saturating_add(n_skipped);
+            let n_most = usize::try_from(skip).unwrap_or(usize::MAX).min(BATCH_ROWS);
+            let limit = n_wanted.saturating_add(n_most);
             let found = self.store.page(dataset, &PageRead::raw(part, order, limit))?;
             let Rows::Raw(mut over) = found.rows else { return Err(StoreError::Closed) };
             if over.len() >= limit || over.text_bytes() > PAGE_TEXT_BYTES_MAX {
@@ -198,7 +198,7 @@ impl Archive {
             if order == Order::Descending {
                 rows.reverse();
             }
-            let n_skipped = n_skipped.min(rows.len());
+            let n_skipped = usize::try_from(skip).unwrap_or(usize::MAX).min(rows.len());
             skip -= n_skipped as u64;
             page.extend_from(&rows, n_skipped..rows.len().min(n_skipped.saturating_add(n_wanted)));
             rest = later;

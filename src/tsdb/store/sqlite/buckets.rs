@@ -269,8 +269,8 @@ fn remove(connection: &Connection, series: SeriesId, span: Span) -> Result<()> {
     chunks::cut(connection, series, span, &scan::empty(connection, series)?)
 }
 
-/// Does one step of maintenance: turns single buckets before `before` into a chunk, or merges some single
-/// buckets into their chunks.
+/// Does one step of maintenance: turns single buckets before `before` into a chunk, joins short chunks,
+/// or merges some single buckets into their chunks.
 pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestamp) -> Result<()> {
     let end = chunks::end(connection, series)?;
     let empty = scan::empty(connection, series)?;
@@ -278,6 +278,15 @@ pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestam
     if singles::count(connection, series, fresh)? >= CHUNK_ROWS {
         let run = singles::take(connection, series, fresh, CHUNK_ROWS, empty)?;
         return chunks::append(connection, series, &run);
+    }
+    let mut n = 0;
+    let new = chunks::new_before(connection, series, before)?;
+    if let Some(last) = new.iter().position(|chunk| {
+        n += chunk.n;
+        n >= CHUNK_ROWS
+    }) {
+        let oldest = new.get(..=last).unwrap_or_default();
+        return chunks::join(connection, series, oldest, empty);
     }
     let over = Span { first: Timestamp::MIN, last: end.unwrap_or(Timestamp::MIN) };
     if singles::count(connection, series, over)? >= OVER_MAX {

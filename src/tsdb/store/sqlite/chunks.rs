@@ -22,9 +22,11 @@ pub(super) const CHUNK_ROWS: usize = 1024;
 /// Number of rows at which a chunk that has grown by late rows is split.
 const SPLIT_ROWS: usize = 2 * CHUNK_ROWS;
 
-/// Minimum number of rows of a new chunk. Fewer rows remain in the tail. A shorter chunk of buckets is not
-/// packed, and grows as buckets follow.
+/// Minimum number of rows of a new chunk. Fewer rows remain in the tail.
 pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
+
+/// Value of the column `packed` for a chunk of new buckets. [`join`] packs such chunks once they are old.
+const NEW_BUCKETS: i64 = 3;
 
 /// Index entry of a chunk, with everything except its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,30 +250,67 @@ pub(super) fn read(
     Ok(block)
 }
 
-/// Writes `block`, whose rows come after all chunks, as chunks of about [`CHUNK_ROWS`] rows. If the last
-/// chunk is short, the rows are added to it.
+/// Writes `block`, whose rows come after all chunks, as chunks of about [`CHUNK_ROWS`] rows. New chunks of
+/// buckets are later joined by [`join`].
 pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
-    let Some(short) = last(connection, series)?.filter(|last| last.n < CHUNK_ROWS_MIN) else {
-        return insert_all(connection, series, block);
-    };
-    match read(connection, series, short, block.empty_like()) {
-        Ok(mut rows) => {
-            rows.extend_from(block, 0..block.len());
-            remove(connection, short)?;
-            insert_all(connection, series, &rows)
-        }
-        Err(StoreError::Damaged { .. }) => insert_all(connection, series, block),
-        Err(error) => Err(error),
-    }
+    insert_all(connection, series, block, true)
 }
 
-/// Writes the rows of `block` as chunks of about equal length.
-fn insert_all(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
+/// Returns the latest consecutive chunks of buckets that are new or short and end before `before`, in
+/// ascending order.
+pub(super) fn new_before(
+    connection: &Connection,
+    series: SeriesId,
+    before: Timestamp,
+) -> Result<Vec<Chunk>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, t_first, t_last, n, packed FROM chunks
+         WHERE dataset = ?1 AND resolution = ?2 AND t_last < ?3 ORDER BY t_last DESC",
+    )?;
+    let (dataset, resolution) = series.key();
+    let mut rows = statement.query([dataset, resolution, before.micros()])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let chunk = chunk(row)?;
+        if chunk.n >= CHUNK_ROWS_MIN && row.get::<_, i64>(4)? != NEW_BUCKETS {
+            break;
+        }
+        found.push(chunk);
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// Joins consecutive chunks and writes their buckets as packed chunks.
+pub(super) fn join(
+    connection: &Connection,
+    series: SeriesId,
+    chunks: &[Chunk],
+    mut joined: Block,
+) -> Result<()> {
+    for chunk in chunks {
+        let rows = read(connection, series, *chunk, joined.empty_like())?;
+        joined.extend_from(&rows, 0..rows.len());
+    }
+    // Removes the chunks after all of them could be read.
+    for chunk in chunks {
+        remove(connection, *chunk)?;
+    }
+    insert_all(connection, series, &joined, false)
+}
+
+/// Writes the rows of `block` as chunks of about equal length. See [`insert`] for `is_new`.
+fn insert_all(
+    connection: &Connection,
+    series: SeriesId,
+    block: &Block,
+    is_new: bool,
+) -> Result<()> {
     let n = block.len();
     let n_chunks = ((n + CHUNK_ROWS / 2) / CHUNK_ROWS).max(1);
     for chunk_idx in 0..n_chunks {
         let rows = n * chunk_idx / n_chunks..n * (chunk_idx + 1) / n_chunks;
-        insert(connection, series, block, rows)?;
+        insert(connection, series, block, rows, is_new)?;
     }
     Ok(())
 }
@@ -299,9 +338,9 @@ pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -
         let merged = under.merge(&late.part(rows));
         remove(connection, chunk)?;
         if merged.len() < SPLIT_ROWS {
-            insert(connection, series, &merged, 0..merged.len())?;
+            insert(connection, series, &merged, 0..merged.len(), false)?;
         } else {
-            insert_all(connection, series, &merged)?;
+            insert_all(connection, series, &merged, false)?;
         }
         Ok(true)
     })?;
@@ -326,8 +365,8 @@ pub(super) fn cut(
             rows = read(connection, series, chunk, rows)?;
         }
         remove(connection, chunk)?;
-        insert(connection, series, &rows, 0..rows.first_not_before(span.first))?;
-        insert(connection, series, &rows, rows.first_after(span.last)..rows.len())?;
+        insert(connection, series, &rows, 0..rows.first_not_before(span.first), false)?;
+        insert(connection, series, &rows, rows.first_after(span.last)..rows.len(), false)?;
     }
     Ok(())
 }
@@ -415,19 +454,21 @@ fn remove(connection: &Connection, chunk: Chunk) -> Result<()> {
     Ok(())
 }
 
-/// Writes a chunk of rows. Raw rows are packed later, since most late rows fall into new chunks.
+/// Writes a chunk of rows. Raw rows are packed later, since most late rows fall into new chunks, and so
+/// are new buckets, since a writer waits for them.
 fn insert(
     connection: &Connection,
     series: SeriesId,
     block: &Block,
     rows: Range<usize>,
+    is_new: bool,
 ) -> Result<()> {
     let timestamps = block.times.get(rows.clone()).unwrap_or_default();
     let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) else { return Ok(()) };
     let n = rows.len();
     let (packing, packed) = match series.resolution {
         Resolution::Raw => (Packing::Quick, 0),
-        _ if n < CHUNK_ROWS_MIN => (Packing::Quick, 3),
+        _ if is_new => (Packing::Quick, NEW_BUCKETS),
         _ => (Packing::Small, 1),
     };
     let encoded = encode(block, rows.clone(), packing);

@@ -59,7 +59,8 @@ const TO_13: &str = "";
 /// - `chunks`: about 1024 rows each, as `codec` encodes them. `resolution` is 0 for raw rows, otherwise
 ///   the length of a bucket in seconds. The spans of the chunks of a series do not overlap. `packed` is
 ///   1 if the columns are packed into as few bits as possible, 2 if they are damaged and cannot be
-///   packed, and 3 for a short chunk of buckets, which grows as buckets follow. The column `times` precedes `body`, so that it can be read without the body. `last_row` is the highest row
+///   packed, and 3 for a new chunk of buckets, which is joined with its neighbors later. The column
+///   `times` precedes `body`, so that it can be read without the body. `last_row` is the highest row
 ///   number in the chunk, 0 for buckets. Chunk ids are never reused.
 /// - `tail`: single rows. A single row replaces the row of a chunk at the same timestamp. `replaces` is
 ///   1 if a chunk has such a row.
