@@ -139,6 +139,9 @@ pub struct Upload {
 #[derive(Debug, Clone)]
 pub struct Functions(Arc<Inner>);
 
+/// Locks of functions that are being fetched.
+type FetchLocks = HashMap<(FunctionId, Option<Requester>), Weak<tokio::sync::Mutex<()>>>;
+
 #[derive(Debug)]
 struct Inner {
     files: FunctionFiles,
@@ -146,8 +149,8 @@ struct Inner {
     /// Locked while files and index are changed, so that they agree.
     changing: Mutex<()>,
     loaded: Cache<FunctionId, Contents>,
-    /// Locks of functions that are being fetched, so that each function is fetched once.
-    fetch_locks: Mutex<HashMap<(FunctionId, Option<Requester>), Weak<tokio::sync::Mutex<()>>>>,
+    /// Each function is fetched once for all callers.
+    fetch_locks: Mutex<FetchLocks>,
     turns: FetchTurns,
     gateways: Vec<Gateway>,
     requires_cid: bool,

@@ -186,16 +186,15 @@ impl Inner {
         streams: Streams,
     ) -> Result<RunOutcome, RunError> {
         let machine = self.machine(run.limits.fuel.is_some())?;
-        let ready = match machine.compiled_before(program) {
-            Some(ready) => ready,
-            None => {
-                let driver = Builder::new_current_thread().enable_all().build();
-                let driver = driver.map_err(|error| RunError::Host {
-                    what: "cannot start the compiler",
-                    source: error.into(),
-                })?;
-                driver.block_on(machine.ready(program, &run.client, self.ready_within()))?
-            }
+        let ready = if let Some(ready) = machine.compiled_before(program) {
+            ready
+        } else {
+            let driver = Builder::new_current_thread().enable_all().build();
+            let driver = driver.map_err(|error| RunError::Host {
+                what: "cannot start the compiler",
+                source: error.into(),
+            })?;
+            driver.block_on(machine.ready(program, &run.client, self.ready_within()))?
         };
         let (_waiting, abandoned) = oneshot::channel::<Infallible>();
         run_ready(&machine, &ready, run, streams, abandoned)

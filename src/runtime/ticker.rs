@@ -82,6 +82,7 @@ impl Drop for Ticking {
 }
 
 impl SharedTicker {
+    #[expect(clippy::disallowed_methods, reason = "no task runs on this thread")]
     fn tick_until_stopped(&self, engine: &Engine) {
         let mut state = self.state.lock();
         let mut n_seen = state.n_started;

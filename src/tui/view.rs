@@ -123,7 +123,12 @@ impl Frame<'_> {
         [idle, empty]: [&str; 2],
     ) {
         match list.failure() {
-            Some(why) => draw_failure(buf, area, why, self.theme),
+            Some(why) => {
+                let key = self.key(Layer::Global, Action::Refresh);
+                let next = format!("{}\n{key} tries again", why.next);
+                let why = Failure { next: next.trim_start().to_owned(), ..why.clone() };
+                draw_failure(buf, area, &why, self.theme);
+            }
             None if list.is_idle() => {
                 let picture = spinner(self.state.now);
                 let starting = self.state.stack.step().map(|it| format!("{picture} starting {it}"));

@@ -53,7 +53,7 @@ pub(super) fn connect(url: &str) -> (Store, Topic) {
 }
 
 /// Opens a file that was just in use.
-async fn reopen(path: &Path) -> Result<Store, StoreError> {
+fn reopen(path: &Path) -> Result<Store, StoreError> {
     Store::open(&path.to_owned().into())
 }
 
@@ -239,7 +239,7 @@ async fn store_locks_its_file_and_fails_after_the_file_is_replaced() {
     epoch(&fresh, &topic, 7);
     drop(store);
     drop(fresh);
-    let reopened = reopen(&path).await.unwrap();
+    let reopened = reopen(&path).unwrap();
     assert_eq!(reopened.progress(topic.id).unwrap().last_nonce, Some(7));
 }
 
@@ -248,7 +248,7 @@ async fn file_of_another_version_is_rejected() {
     let (folder, store, _) = open();
     store.execute("PRAGMA user_version = 99");
     drop(store);
-    let error = reopen(&folder.path().join("inference.sqlite")).await.unwrap_err();
+    let error = reopen(&folder.path().join("inference.sqlite")).unwrap_err();
     assert_eq!(
         error.to_string(),
         "inference file has format 99, expected 1; run the version that raised it, or restore the \

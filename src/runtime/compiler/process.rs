@@ -84,14 +84,13 @@ pub(super) async fn compile(
         .kill_on_drop(true)
         .spawn()
         .map_err(failed)?;
-    let (status, output) = match timeout(within, converse(&mut child, &header, program)).await {
-        Ok(conversed) => conversed.map_err(failed)?,
-        Err(_) => {
-            let error = late(&child, within);
-            child.kill().await.map_err(failed)?;
-            return Err(error);
-        }
+    let conversed = timeout(within, converse(&mut child, &header, program)).await;
+    let Ok(conversed) = conversed else {
+        let error = late(&child, within);
+        child.kill().await.map_err(failed)?;
+        return Err(error);
     };
+    let (status, output) = conversed.map_err(failed)?;
     if status.success()
         && let Some(code) = read_output(output)?
     {

@@ -316,7 +316,7 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
             }
         }
         DataEvent::Export(ExportNews::Failed(failure)) | DataEvent::Acquired(Err(failure)) => {
-            state.notify_failure(failure)
+            state.notify_failure(failure);
         }
         DataEvent::Stream { dataset, news: StreamEvent::Lost { .. } }
             if state.data.deleted == Some(*dataset) =>

@@ -237,7 +237,7 @@ impl RowReader {
     }
 
     /// Returns the decoder for columns with the types of these names.
-    pub(super) fn named(dtypes: Vec<String>) -> Result<Self> {
+    pub(super) fn named(dtypes: &[String]) -> Result<Self> {
         Ok(Self::new(&dtypes.iter().map(|name| dtype(name)).collect::<Result<Vec<_>>>()?))
     }
 

@@ -136,7 +136,8 @@ async fn statement_page(
         return Err(StoreError::NoArchive);
     }
     let rows = if resolution == Resolution::Raw {
-        let reader = RowReader::named(head.try_get(1)?)?;
+        let dtypes: Vec<String> = head.try_get(1)?;
+        let reader = RowReader::named(&dtypes)?;
         let mut block = reader.empty.clone();
         while let Some(record) = records.try_next().await? {
             reader.read_into(&record, ROW_IDX, &mut block)?;
@@ -238,7 +239,7 @@ pub(super) async fn since(
     if is_all && has_archived {
         return Err(StoreError::NoArchive);
     }
-    let reader = RowReader::named(dtypes)?;
+    let reader = RowReader::named(&dtypes)?;
     if !(0..=end).contains(&after) {
         return Ok(None);
     }

@@ -379,7 +379,9 @@ fn rows(nodes: &[Node], name: Option<&str>, folds: &Folds) -> Vec<NodeRow> {
         };
         let (is_folded, nodes) = (folds.is_folded(&title), start..start + group.len());
         let mut sum = NodeGroup { title, nodes: nodes.clone(), is_folded, ..NodeGroup::default() };
-        group.iter().for_each(|node| sum.add(node));
+        for node in group {
+            sum.add(node);
+        }
         rows.push(NodeRow::Group(sum));
         start = nodes.end;
         rows.extend(nodes.filter(|_| !is_folded).map(NodeRow::Node));

@@ -149,7 +149,7 @@ fn latency_within_the_noise_causes_no_redraw() {
         screen.state.dirty = Dirty::Clean;
         probe(&mut screen, Service::Data, Some(Ok(())), Duration::from_millis(latency_ms));
         // With enough samples, their median replaces the first sample.
-        let want = if idx == 3 { Dirty::Data } else { Dirty::Clean };
+        let want = if idx == 3 { Dirty::Poll } else { Dirty::Clean };
         assert_eq!(screen.state.dirty, want, "{latency_ms} ms");
     }
     let after = screen.text();
