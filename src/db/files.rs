@@ -1,8 +1,8 @@
 //! Detects that the files of an open database were deleted or replaced.
 //!
 //! A process can still write to a deleted file that it has open, but these writes are lost. SQLite does
-//! not notice this, so the files must be checked before a write is acknowledged. Only when SQLite closes
-//! a database, it checks that the main file is in place before it removes the log.
+//! not notice this, so the files must be checked before a write is acknowledged, and before a connection
+//! is closed.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, io};
 
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use tracing::error;
 
 use crate::connection::FileError;
@@ -85,6 +87,17 @@ impl DatabaseFiles {
         }
         false
     }
+
+    /// Prevents that closing `connection` writes the log into a file that has replaced its main file,
+    /// or removes a new log. SQLite does not notice a backup that was copied into the same inode.
+    pub fn before_close(&self, connection: &Connection) {
+        if !self.check()
+            && let Err(error) =
+                connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        {
+            error!(%error, "failed to close a replaced database without a checkpoint");
+        }
+    }
 }
 
 #[cfg(unix)]
@@ -109,8 +122,6 @@ pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::Connection;
-
     use super::*;
 
     /// Creates a database with a row, which is in the write-ahead log.
@@ -145,6 +156,21 @@ mod tests {
         let exists = |ending| with_ending(&path, ending).exists();
         assert!(!exists("-wal") && !exists("-shm") && exists(LOG_ASIDE));
         assert_eq!(fs::read(&path).unwrap(), b"older");
+    }
+
+    #[test]
+    fn closing_a_database_into_which_a_backup_was_copied_leaves_the_backup_unchanged() {
+        let (base, path, connection, files) = database();
+        let backup = base.path().join("backup");
+        connection.execute("VACUUM INTO ?1", [backup.to_str()]).unwrap();
+        connection.execute_batch("INSERT INTO rows VALUES (2)").unwrap();
+        for ending in ["-wal", "-shm"] {
+            fs::remove_file(with_ending(&path, ending)).unwrap();
+        }
+        fs::copy(&backup, &path).unwrap();
+        files.before_close(&connection);
+        drop(connection);
+        assert_eq!(fs::read(&path).unwrap(), fs::read(&backup).unwrap());
     }
 
     #[test]

@@ -179,6 +179,7 @@ impl Worker {
                 (job.answer)(committed.clone());
             }
         }
+        self.files.before_close(&self.connection);
     }
 
     /// Runs `first` and the jobs that are queued after it in one transaction. On success, the changes of

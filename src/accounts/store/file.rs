@@ -26,6 +26,13 @@ pub(crate) struct FileStore {
     is_full: AtomicBool,
 }
 
+impl Drop for FileStore {
+    fn drop(&mut self) {
+        self.files.before_close(&self.writes.lock());
+        self.files.before_close(&self.reads.lock());
+    }
+}
+
 impl FileStore {
     pub(crate) fn open(path: &Path) -> Result<Self, AccountsError> {
         let writes = Mutex::new(tables::FILE.open(path)?);

@@ -147,6 +147,12 @@ pub(super) struct StoreFile {
     files: Arc<DatabaseFiles>,
 }
 
+impl Drop for StoreFile {
+    fn drop(&mut self) {
+        self.files.before_close(&self.reader.lock());
+    }
+}
+
 impl StoreFile {
     /// Opens the file at `path`, creating it and its directory if they are missing.
     pub(super) fn open(path: &Path) -> Result<Self> {
