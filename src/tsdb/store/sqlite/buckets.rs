@@ -277,7 +277,7 @@ pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestam
     let fresh = Span { first: chunks::fresh_from(end), last: just_before(before) };
     if singles::count(connection, series, fresh)? >= CHUNK_ROWS {
         let run = singles::take(connection, series, fresh, CHUNK_ROWS, empty)?;
-        return chunks::append(connection, series, &run);
+        return chunks::insert_all(connection, series, &run, false);
     }
     let mut n = 0;
     let new = chunks::new_before(connection, series, before)?;

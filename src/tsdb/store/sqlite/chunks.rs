@@ -300,7 +300,7 @@ pub(super) fn join(
 }
 
 /// Writes the rows of `block` as chunks of about equal length. See [`insert`] for `is_new`.
-fn insert_all(
+pub(super) fn insert_all(
     connection: &Connection,
     series: SeriesId,
     block: &Block,
