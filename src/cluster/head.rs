@@ -1,7 +1,7 @@
 //! A head: finds workers for a function, has them run it, and groups the results.
 //!
 //! An execution first tries to acquire offered slots (`slots.rs`, chosen by `placement.rs`, queued in a
-//! `task::fair_queue`). If that is not possible, the head calls the roll (`rollcall.rs`). `gather.rs` then
+//! `fair_queue.rs`). If that is not possible, the head calls the roll (`rollcall.rs`). `gather.rs` then
 //! sends the work orders through `workers.rs`, collects the results and replaces workers that fail or
 //! are slow. `report.rs` derives the code and the message of the outcome. `inbox.rs` routes replies of
 //! peers to their execution. `executions.rs` stores executions. The REST API is in `server.rs`.
@@ -29,12 +29,14 @@ use std::time::Duration;
 use model::node::{PeerId, Subgroup};
 use parking_lot::Mutex;
 use task::tally::{Counted, Tally};
-use task::{traces, wait};
+use task::traces;
 use tokio::select;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument as _, Span, field, info, info_span, warn};
 use uuid::Uuid;
 use web::address::Network;
+use web::rate_limit::Bucket;
 
 use self::executions::{Cause, Events, ExecutionStatus, Executions, Track};
 use self::inbox::{Inbox, Inboxes, Readiness};
@@ -57,7 +59,7 @@ pub const RESPONSE_WITHIN: Duration = Duration::from_secs(20);
 /// Maximum number of simultaneous executions. One client can have half of the executions that other
 /// clients leave (see [`admit`]). Further requests are refused, since each execution can hold a request
 /// body and its results in memory.
-const EXECUTIONS_MAX: usize = 512;
+const EXECUTIONS_MAX: u32 = 512;
 
 /// Time for canceled executions to end when the node stops.
 const END_WITHIN: Duration = Duration::from_secs(1);
@@ -140,6 +142,7 @@ struct Admission {
     order: Order,
     share: ClientShare,
     span: Span,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// Outcome of a search that found too few workers for an order.
@@ -171,9 +174,12 @@ struct HeadParts {
     allowing: Mutex<()>,
     installs: Installs,
     lines: Lines,
+    events: Events,
     executions: Executions,
-    /// Executions in progress, by client.
+    permits: Arc<Semaphore>,
     shares: Tally<Client>,
+    /// Limits the roll calls that are repeated since a peer has joined a topic.
+    join_calls: Mutex<Bucket>,
     /// Keyed hash that turns a client into the tag in its orders, so that the tag does not reveal the
     /// client's address.
     client_tags: RandomState,
@@ -190,8 +196,9 @@ impl Head {
         compile_within: Duration,
         registry: NodeRegistry,
     ) -> Self {
-        let executions = Executions::new(Events::new(context.clock.clone()));
-        Self(Arc::new(HeadParts {
+        let events = Events::new(context.clock.clone());
+        let n_peers_max = context.peers.n_max();
+        let head = Self(Arc::new(HeadParts {
             lines: Lines::new(context.network.clone(), context.group.clone()),
             context,
             subgroups: subgroups.to_vec(),
@@ -199,15 +206,20 @@ impl Head {
             response_within,
             compile_within,
             inboxes: Inboxes::default(),
-            slots: Slots::new(registry.clone()),
+            slots: Slots::new(registry.clone(), n_peers_max),
             registry,
             allowing: Mutex::default(),
             installs: Installs::default(),
-            executions,
+            executions: Executions::new(events.clone()),
+            events,
+            permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
             shares: Tally::default(),
+            join_calls: Mutex::new(Bucket::full(rollcall::JOIN_CALLS)),
             client_tags: RandomState::new(),
             is_stopping: AtomicBool::new(false),
-        }))
+        }));
+        head.0.context.group.spawn("pings", head.clone().watch_workers());
+        head
     }
 
     /// Executes `order` on behalf of `client` and returns the outcome, even if the execution failed.
@@ -257,8 +269,9 @@ impl Head {
 
     /// Returns the metrics in the Prometheus text format.
     pub fn metrics_text(&self) -> String {
-        let HeadParts { context, shares, .. } = &*self.0;
-        context.metrics.set(metrics::EXECUTING, &[], shares.total());
+        let HeadParts { context, permits, .. } = &*self.0;
+        let n_executing = EXECUTIONS_MAX as usize - permits.available_permits();
+        context.metrics.set(metrics::EXECUTING, &[], n_executing);
         context.metrics.set(metrics::PEERS_CONNECTED, &[], context.peers.n_connected());
         context.metrics.text()
     }
@@ -277,7 +290,7 @@ impl Head {
         if n_in_progress > 0 {
             info!(component = "node", n_in_progress, "waiting for executions in progress");
         }
-        if self.completed(within).await {
+        if timeout(within, self.0.permits.acquire_many(EXECUTIONS_MAX)).await.is_ok() {
             return true;
         }
         for (request, function) in self.0.executions.in_progress() {
@@ -286,24 +299,17 @@ impl Head {
         self.0.executions.stop();
         // The node does not wait longer for canceled executions. The server still sends their
         // responses.
-        self.completed(END_WITHIN).await;
+        drop(timeout(END_WITHIN, self.0.permits.acquire_many(EXECUTIONS_MAX)).await);
         false
-    }
-
-    /// Waits up to `within` until no execution is in progress. Returns true if none is.
-    async fn completed(&self, within: Duration) -> bool {
-        let look = async || match self.0.shares.total() {
-            0 => Ok(()),
-            n_left => Err(n_left),
-        };
-        wait::until(within, look).await.is_ok()
     }
 
     fn admit(&self, client: &Client, order: Order) -> Result<Admission, Unavailable> {
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return Err(Unavailable::Stopping);
         }
-        let share = admit(&self.0.shares, client, EXECUTIONS_MAX)?;
+        let share = admit(&self.0.shares, client, EXECUTIONS_MAX as usize)?;
+        let permit =
+            Arc::clone(&self.0.permits).try_acquire_owned().map_err(|_| Unavailable::Busy)?;
         let request_id = Uuid::new_v4().to_string();
         let client_tag = format!("{:x}", self.0.client_tags.hash_one(client));
         let order = Order { client_tag, ..order };
@@ -314,11 +320,11 @@ impl Head {
             execution.request.id = request_id, execution.node.count = order.nodes.number(),
             execution.code = field::Empty,
         );
-        Ok(Admission { track, order, share, span })
+        Ok(Admission { track, order, share, span, _permit: permit })
     }
 
     async fn run(&self, admission: Admission) -> Arc<Execution> {
-        let Admission { track, order, share, span } = admission;
+        let Admission { track, order, share, span, _permit } = admission;
         let function = order.function.to_string();
         self.0.context.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
         let (execution, is_complete) = select! {

@@ -20,6 +20,7 @@
 //! ```
 
 mod attributes;
+mod fair_queue;
 pub mod function_call;
 pub mod head;
 pub mod identity;

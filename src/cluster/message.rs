@@ -36,7 +36,7 @@ pub mod frame {
     pub const ANSWER: u8 = 2;
     /// From a head: the id of a request. The run of this request is canceled without a response.
     pub const CANCEL: u8 = 3;
-    /// From a head of an earlier version: a ping. Empty.
+    /// From a head: a ping. Empty.
     pub const PING: u8 = 4;
     /// From a worker: the answer to a ping. Empty.
     pub const PONG: u8 = 5;

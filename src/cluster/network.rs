@@ -156,6 +156,13 @@ pub enum Event {
         /// Beginning of the message.
         start: Bytes,
     },
+    /// A peer sent a message for which there was no memory.
+    Crowded {
+        /// Peer that sent the message.
+        peer: PeerId,
+        /// Beginning of the message.
+        start: Bytes,
+    },
     /// A peer sent a request and waits for the response.
     Question {
         /// Peer that sent the request.

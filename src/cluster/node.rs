@@ -127,7 +127,7 @@ pub enum RoleOptions {
 }
 
 /// The head or worker of a node.
-#[derive(Debug, Clone, strum::EnumTryAs)]
+#[derive(Debug, Clone)]
 enum NodeRole {
     Head(Head),
     Worker(Worker),
@@ -139,6 +139,22 @@ impl NodeRole {
         match self {
             Self::Head(_) => Role::Head,
             Self::Worker(_) => Role::Worker,
+        }
+    }
+
+    /// Returns the head, if this node is one.
+    const fn head(&self) -> Option<&Head> {
+        match self {
+            Self::Head(head) => Some(head),
+            Self::Worker(_) => None,
+        }
+    }
+
+    /// Returns the worker, if this node is one.
+    const fn worker(&self) -> Option<&Worker> {
+        match self {
+            Self::Head(_) => None,
+            Self::Worker(worker) => Some(worker),
         }
     }
 }
@@ -249,7 +265,7 @@ impl Node {
 
     /// Returns the head, if this node is one.
     pub fn head(&self) -> Option<&Head> {
-        self.role.try_as_head_ref()
+        self.role.head()
     }
 
     /// Stops the node: rejects new work, waits for work in progress, cancels the rest and sends the
@@ -284,9 +300,7 @@ impl Node {
         let (execution, work) = (options.execution, options.work);
         let n_boot_nodes = boot_nodes.len();
         let n_peers_max = options.connectivity.remembered_peers();
-        // A worker has no decisions.
-        let registry =
-            NodeRegistry::open(options.connectivity.peer_db.as_deref(), work.requires_approval)?;
+        let registry = registry(&role, &options.connectivity, &work)?;
         let functions = Functions::open_with(options.functions_dir, options.sources).await?;
         let network_options = NetworkOptions {
             identity: identity.clone(),
@@ -350,6 +364,20 @@ impl Node {
             working: working.clone(),
         })
     }
+}
+
+/// Returns the stored decisions of the operator, which only a head has.
+fn registry(
+    role: &RoleOptions,
+    connectivity: &Connectivity,
+    work: &WorkOptions,
+) -> Result<NodeRegistry, NodeError> {
+    Ok(match role {
+        RoleOptions::Head { .. } => {
+            NodeRegistry::open(connectivity.peer_db.as_deref(), work.requires_approval)?
+        }
+        RoleOptions::Worker => NodeRegistry::default(),
+    })
 }
 
 /// Adapts the options to the role: a head accepts responses that fit its limit of output, and only from

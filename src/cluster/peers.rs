@@ -137,6 +137,11 @@ impl Peers {
         Self { table: Arc::default(), n_max, n_joins: Arc::default(), changed_at, clock }
     }
 
+    /// Returns the maximum number of peers.
+    pub const fn n_max(&self) -> usize {
+        self.n_max
+    }
+
     /// Records a network event.
     pub fn note(&self, event: &Event) {
         match event {
@@ -178,6 +183,7 @@ impl Peers {
             | Event::Message { peer, .. }
             | Event::Question { peer, .. }
             | Event::TooLong { peer, .. }
+            | Event::Crowded { peer, .. }
             | Event::LineOpened { peer, .. } => self.note_seen(peer),
         }
     }
@@ -450,30 +456,30 @@ mod tests {
     fn flood_of_short_connections_does_not_displace_connected_peers() {
         let peers = Peers::new(Clock::system(), 20);
         peers.note(&Event::Connected(id(1)));
-        for n in 0..2 * peers.n_max {
+        for n in 0..2 * peers.n_max() {
             peers.note(&Event::Connected(nth(n)));
             peers.note_offer(&nth(n), offer(None));
             peers.note(&Event::Disconnected(nth(n)));
         }
-        assert!(peers.list().len() <= peers.n_max);
+        assert!(peers.list().len() <= peers.n_max());
         assert!(peers.is_connected(&id(1)));
     }
 
     #[test]
     fn number_of_peers_is_limited_and_gossip_of_strangers_adds_no_peer() {
         let peers = Peers::new(Clock::system(), 20);
-        for n in 0..peers.n_max {
+        for n in 0..peers.n_max() {
             peers.note(&Event::Connected(nth(n)));
         }
         peers.note(&Event::Connected(id(1)));
-        assert_eq!(peers.list().len(), peers.n_max, "all are connected, so none is evicted");
+        assert_eq!(peers.list().len(), peers.n_max(), "all are connected, so none is evicted");
         let lost: PeerId = "12D3KooW1".parse().unwrap();
         peers.note(&Event::Disconnected(lost.clone()));
         let (author, bytes) = (id(2), bytes::Bytes::new());
         peers.note(&Event::Gossip { author, topic: GENERAL_TOPIC.into(), bytes });
         assert!(peers.list().iter().any(|(id, _)| *id == lost), "gossip does not add a peer");
         peers.note(&Event::Connected(id(1)));
-        assert_eq!(peers.list().len(), peers.n_max);
+        assert_eq!(peers.list().len(), peers.n_max());
         assert!(!peers.list().iter().any(|(id, _)| *id == lost), "the lost peer was evicted");
     }
 }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use content::{Function, Kind};
+use lru::LruCache;
 use model::function::FunctionId;
 use model::node::PeerId;
 use parking_lot::Mutex;
@@ -27,7 +28,7 @@ use runtime::run::Limits;
 use task::tally::Tally;
 use task::traces;
 use tokio::select;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, debug, field, info, info_span, warn};
 use web::rate_limit::LogLimit;
@@ -104,15 +105,18 @@ struct WorkerParts {
     slots: Shares,
     /// Work orders, each counted from its arrival until its response is sent.
     orders: Shares,
+    /// Permits for open lines.
+    open_lines: Arc<Semaphore>,
     /// Open lines by head.
     lines: Tally<PeerId>,
-    /// Roll calls in progress by author.
-    calls: Tally<PeerId>,
-    /// Limits how many roll calls for unknown functions are logged.
-    call_log: Mutex<LogLimit>,
+    /// Roll calls in progress. The first tally counts by author and request, to ignore repeated calls,
+    /// and the second by author.
+    calls: (Tally<(PeerId, String)>, Tally<PeerId>),
+    /// Limits how many roll calls for unknown functions are logged, by author.
+    call_logs: Mutex<LruCache<PeerId, LogLimit>>,
     phase: watch::Sender<Phase>,
-    /// Notified when the offers to heads change, and when a slot is occupied.
-    changed: Arc<Notify>,
+    /// Notified when the offers to heads change.
+    changed: Notify,
     compilations: Compilations,
 }
 
@@ -156,19 +160,19 @@ impl Worker {
     ) -> Result<Self, WorkerError> {
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
-        let changed = Arc::<Notify>::default();
         let worker = Self(Arc::new(WorkerParts {
             executor: Executor::new(context.functions.clone(), concurrency, limits, execution)?,
             context,
             attributes,
             n_slots,
-            slots: Shares::new(n_slots.into(), Arc::clone(&changed)),
-            orders: Shares::new(n_orders, Arc::clone(&changed)),
+            slots: Shares::new(n_slots.into()),
+            orders: Shares::new(n_orders),
             lines: Tally::default(),
-            calls: Tally::default(),
-            call_log: Mutex::default(),
+            open_lines: Arc::new(Semaphore::new(heads::LINES_MAX as usize)),
+            calls: Default::default(),
+            call_logs: Mutex::new(LruCache::new(heads::AUTHORS_MAX)),
             phase: watch::Sender::new(Phase::Working),
-            changed,
+            changed: Notify::new(),
             compilations: Compilations::default(),
         }));
         worker.compile_kept();
@@ -183,7 +187,8 @@ impl Worker {
 
     /// Returns the total number of slots and the number of free slots.
     pub fn slots(&self) -> (usize, usize) {
-        self.0.slots.places()
+        let (n_slots, n_free) = self.0.slots.places();
+        (n_slots, n_free.min(self.0.executor.n_free()))
     }
 
     /// Returns the declared attributes that fit in an offer.
@@ -211,7 +216,11 @@ impl Worker {
         if self.is_stopping() {
             return (n_slots_max, 0);
         }
-        (n_slots_max, self.0.orders.share_of(head, standing, n_slots))
+        // Runs that were canceled might still occupy the executor.
+        let n_taken = n_slots.saturating_sub(self.0.executor.n_free());
+        let n_lost = n_taken.saturating_sub(self.0.slots.n_held());
+        let share = self.0.orders.share_of(head, standing, n_slots.saturating_sub(n_lost));
+        (n_slots_max, share)
     }
 
     /// Returns true if there are running or waiting orders, which can change the slots offered to each
@@ -229,7 +238,10 @@ impl Worker {
     /// Waits until a slot is occupied or the offers to heads change. Only one caller can wait at a time.
     /// Cancel-safe.
     pub(crate) async fn slots_changed(&self) {
-        self.0.changed.notified().await;
+        select! {
+            () = self.0.slots.next_taken() => {}
+            () = self.0.changed.notified() => {}
+        }
     }
 
     /// Records that the allowed heads have changed.
@@ -420,7 +432,7 @@ impl Worker {
         let executor = &self.0.executor;
         if !executor.is_compiled(function, call).await? {
             self.tell_state(line, order, OrderState::COMPILING).await;
-            executor.compile(function, Some(call), Arc::clone(client)).await?;
+            executor.compile(function, call, Arc::clone(client)).await?;
             self.tell_state(line, order, OrderState::RUNNING).await;
         } else if has_waited {
             self.tell_state(line, order, OrderState::RUNNING).await;

@@ -2,7 +2,8 @@
 //!
 //! A function that is a single block is sent unchanged, any other function as a CAR.
 
-use std::error::Error;
+use std::collections::hash_map::Entry;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tracing::{debug, info, warn};
 use crate::error::ContentError;
 use crate::kept::Requester;
 use crate::peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers};
-use crate::turns::{Claim, Purpose, Turn, Turns, duration_at_min_rate};
+use crate::turns::{Claim, Purpose, Turn, TurnLimits, Turns, duration_at_min_rate};
 use crate::verify::{NameHints, VerifiedFunction};
 use crate::{CAR_BYTES_MAX, FUNCTION_BYTES_MAX, Function, Functions, FunctionsError, blocking};
 
@@ -34,24 +35,25 @@ const PEERS_MAX: usize = 8;
 
 /// Limits of concurrent transfers from peers and web servers. Each has content of up to
 /// [`SMALL_BYTES_MAX`] in memory, and as much again for each of the unpacked tree and archive. Six
-/// hostile peers can occupy all turns of unnamed peers, but not the four turns reserved for named peers.
-const TRANSFERS: usize = 16;
+/// hostile peers can occupy all turns of unnamed peers, but not the four turns reserved for
+/// named peers.
+const TRANSFERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 6 };
 
 /// Limits of concurrent transfers of functions larger than [`SMALL_BYTES_MAX`]. Each has content of up to
 /// [`CAR_BYTES_MAX`] in memory, and up to [`FUNCTION_BYTES_MAX`] for each of the unpacked tree and
 /// archive.
-const LARGE: usize = 4;
+const LARGE: TurnLimits = TurnLimits { total: 4, unnamed: 3, per_peer: 1, installs: 2 };
 
 /// Limits of concurrent requests to gateways, which search for up to a minute for missing content.
-const GATEWAYS: usize = 8;
+const GATEWAYS: TurnLimits = TurnLimits { total: 8, unnamed: 6, per_peer: 1, installs: 3 };
 
 /// Limits of concurrent responses with content of up to [`SMALL_BYTES_MAX`], which is in memory until the
-/// peer has read it.
-const ANSWERS: usize = 64;
+/// peer has read it. None of them is an install.
+const ANSWERS: TurnLimits = TurnLimits { total: 64, unnamed: 48, per_peer: 2, installs: 0 };
 
 /// Limits of concurrent responses with content of up to [`CAR_BYTES_MAX`]. They are separate, since a
 /// slow peer needs up to an hour to read such content.
-const LARGE_ANSWERS: usize = 16;
+const LARGE_ANSWERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 0 };
 
 /// Maximum size of a function that does not need a turn in [`LARGE`]. Most modules are smaller.
 const SMALL_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -99,17 +101,19 @@ pub enum FetchError {
     Keep(#[source] FunctionsError),
 }
 
-/// Reason why a peer did not provide a function.
+/// A failed request to one peer.
 #[derive(Debug, thiserror::Error)]
 enum GiveError {
     #[error("request to the peer failed")]
-    Failed(#[source] Box<dyn Error + Send + Sync>),
+    Ask(#[source] AskError),
+    #[error(transparent)]
+    Crowded(#[from] Crowded),
+    #[error("invalid response from the peer")]
+    Malformed,
+    #[error("peer does not have the function")]
+    Missing,
     #[error("invalid function from the peer")]
     Refused(#[source] FunctionsError),
-}
-
-fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> GiveError {
-    GiveError::Failed(error.into())
 }
 
 /// No turn for a large function became free before the end of the search.
@@ -197,24 +201,45 @@ impl LargeTurn<'_> {
     }
 }
 
-impl Functions {
-    /// Returns the lock for fetches of function `id` for `requester`: the first one that acquires it
-    /// fetches the function, and the others then find it in the store. Unnamed peers have their own
-    /// locks, so that other fetches do not wait for a source that such a peer chose.
-    pub(super) fn fetch_lock(
-        &self,
-        id: FunctionId,
-        requester: &Requester,
-    ) -> Arc<tokio::sync::Mutex<()>> {
-        let requester = Some(requester).filter(|it| matches!(it, Requester::Peer(_))).cloned();
-        let mut locks = self.0.fetch_locks.lock();
-        locks.retain(|_, lock| lock.strong_count() > 0);
-        let known = locks.entry((id, requester)).or_default();
-        let lock = known.upgrade().unwrap_or_default();
-        *known = Arc::downgrade(&lock);
-        lock
-    }
+/// A function, and the unnamed peer for which it is fetched, if any.
+pub(super) type FlightKey = (FunctionId, Option<PeerId>);
 
+/// Membership in the fetch of a function. Members acquire `lock` in turn: the first one fetches the
+/// function, and the others then find it in the store. The last member to be dropped removes the lock
+/// from the table.
+pub(super) struct Flight<'a> {
+    functions: &'a Functions,
+    key: FlightKey,
+    pub(super) lock: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl<'a> Flight<'a> {
+    pub(super) fn join(functions: &'a Functions, id: FunctionId, requester: &Requester) -> Self {
+        let peer = match requester {
+            Requester::Peer(peer) => Some(peer.clone()),
+            _ => None,
+        };
+        let key = (id, peer);
+        let lock = Arc::clone(functions.0.flights.lock().entry(key.clone()).or_default());
+        Self { functions, key, lock }
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let mut flights = self.functions.0.flights.lock();
+        // This reference is dropped before the references are counted, so that the later of two
+        // concurrent drops sees that it is the last.
+        drop(mem::take(&mut self.lock));
+        if let Entry::Occupied(entry) = flights.entry(self.key.clone())
+            && Arc::strong_count(entry.get()) == 1
+        {
+            entry.remove();
+        }
+    }
+}
+
+impl Functions {
     /// Returns function `id` from the store, or fetches it first from `peers`, one after the other, then
     /// from gateways. Content that does not match the id is rejected, and the next source is asked.
     /// Concurrent calls for a function take turns: a call that has waited for another one usually finds
@@ -248,10 +273,10 @@ impl Functions {
             return Err(FetchError::NotInstalled { id });
         }
         let content = id.content().ok_or(FetchError::Unsupported { id })?;
-        let lock = self.fetch_lock(id, &claim.requester);
+        let flight = Flight::join(self, id, &claim.requester);
         let until = Instant::now() + SEARCH_WITHIN;
         let late = |_| FetchError::TimedOut { id };
-        let _turn = timeout_at(until, lock.lock()).await.map_err(late)?;
+        let _turn = timeout_at(until, flight.lock.lock()).await.map_err(late)?;
         self.fetch(content, claim, peers, until).await
     }
 
@@ -324,9 +349,7 @@ impl Functions {
                     let reason = chain(&error);
                     warn!(function = %id, %peer, reason, "refused a function from a peer");
                 }
-                Err(error) => {
-                    debug!(function = %id, %peer, reason = chain(&error), "got no function from a peer");
-                }
+                Err(error) => debug!(function = %id, %peer, %error, "got no function from a peer"),
             }
         }
         drop(transfer);
@@ -369,37 +392,35 @@ async fn fetch_from_peer(
     };
     let answer = match ask(SMALL_BYTES_MAX, large.remaining().min(PEER_WITHIN)).await {
         Err(AskError::TooLong { .. }) => {
-            large.hold(CAR_BYTES_MAX).await.map_err(failed)?;
+            large.hold(CAR_BYTES_MAX).await?;
             ask(CAR_BYTES_MAX, PEER_WITHIN + duration_at_min_rate(CAR_BYTES_MAX)).await
         }
         answer => answer,
     };
-    let answer = answer.map_err(failed)?;
-    let (label, content) = read(id, &answer.into()).map_err(failed)?;
+    let answer = answer.map_err(GiveError::Ask)?;
+    let (label, content) = read(id, &answer.into())?;
     let verify = move |max| VerifiedFunction::of_kept(id, label.clone(), content.clone(), max);
-    large.verify(verify).await.map_err(failed)?.map_err(GiveError::Refused)
+    large.verify(verify).await?.map_err(GiveError::Refused)
 }
 
 /// Parses a response: the names of a function and its unverified content.
-fn read(id: ContentId, answer: &Bytes) -> Result<(NameHints, Bytes), &'static str> {
-    /// Reason if a response is invalid.
-    const MALFORMED: &str = "invalid response";
+fn read(id: ContentId, answer: &Bytes) -> Result<(NameHints, Bytes), GiveError> {
     let at = answer.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n');
-    let (head, rest) = at.and_then(|at| answer.split_at_checked(at)).ok_or(MALFORMED)?;
+    let (head, rest) = at.and_then(|at| answer.split_at_checked(at)).ok_or(GiveError::Malformed)?;
     let content = answer.slice_ref(rest.get(1..).unwrap_or_default());
-    let head = serde_json::from_slice(head).map_err(|_| MALFORMED)?;
+    let head = serde_json::from_slice(head).map_err(|_| GiveError::Malformed)?;
     let (name, method, bytes) = match (head, id.codec()) {
-        (AnswerHead::Missing, _) => return Err("peer does not have the function"),
+        (AnswerHead::Missing, _) => return Err(GiveError::Missing),
         (AnswerHead::Here { method, bytes }, Codec::Raw) => (None, method, bytes),
         (AnswerHead::Car { name, method, bytes }, Codec::DagPb) => (Some(name), method, bytes),
-        _ => return Err(MALFORMED),
+        _ => return Err(GiveError::Malformed),
     };
     if u64::try_from(content.len()) != Ok(bytes) {
-        return Err(MALFORMED);
+        return Err(GiveError::Malformed);
     }
     let method = Some(method).filter(|method| !method.is_empty());
     let method = method.map(|method| method.parse::<Method>()).transpose();
-    let method = method.map_err(|_| MALFORMED)?;
+    let method = method.map_err(|_| GiveError::Malformed)?;
     Ok((NameHints { name, method }, content))
 }
 

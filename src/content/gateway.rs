@@ -140,7 +140,8 @@ impl Functions {
         block: ContentId,
         large: &mut LargeTurn<'_>,
     ) -> Result<Bytes, InstallError> {
-        let url: Url = address.parse().map_err(|_| WebError::address(address))?;
+        let wrong = |_| WebError::Address { text: address.chars().take(200).collect() };
+        let url: Url = address.parse().map_err(wrong)?;
         let wanted = ReadLimits {
             accept: "*/*",
             bytes_max: super::FUNCTION_BYTES_MAX,

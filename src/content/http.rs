@@ -47,23 +47,65 @@ pub enum Hosts {
 
 /// A failed download.
 #[derive(Debug, thiserror::Error)]
-#[error("{reason}")]
-pub struct WebError {
-    /// Description that names the host or the address.
-    reason: String,
-    source: Option<reqwest::Error>,
-}
-
-impl WebError {
-    /// Returns the error for a text that is not an HTTP or HTTPS address.
-    pub(super) fn address(text: &str) -> Self {
-        let text: String = text.chars().take(200).collect();
-        Self::new(format!("invalid address `{text}`, expected http or https"))
-    }
-
-    const fn new(reason: String) -> Self {
-        Self { reason, source: None }
-    }
+#[non_exhaustive]
+pub enum WebError {
+    /// The text is not an HTTP or HTTPS address.
+    #[error("invalid address `{text}`, expected http or https")]
+    Address {
+        /// The text, shortened.
+        text: String,
+    },
+    /// The host is not permitted.
+    #[error("{host} is {}", if *is_metadata { "a link-local or metadata address" } else { "not a public host" })]
+    Private {
+        /// True for addresses that are rejected even if private hosts are permitted.
+        is_metadata: bool,
+        /// Host name or IP address.
+        host: String,
+    },
+    /// The HTTP client could not be set up.
+    #[error("cannot create the HTTP client")]
+    Prepare(#[source] reqwest::Error),
+    /// The connection failed or was lost.
+    #[error("cannot connect to {host}")]
+    Reach {
+        /// Host name or IP address.
+        host: String,
+        /// Error of the HTTP client.
+        source: reqwest::Error,
+    },
+    /// The host responded with an error status.
+    #[error("{host} responded with status {status}")]
+    Status {
+        /// Host name or IP address.
+        host: String,
+        /// Status of the response.
+        status: StatusCode,
+    },
+    /// The response is too large.
+    #[error("response from {host} exceeds {bytes_max} bytes")]
+    TooLong {
+        /// Host name or IP address.
+        host: String,
+        /// Maximum size of a response.
+        bytes_max: usize,
+    },
+    /// The response is slower than the minimum rate.
+    #[error("{host} sends too slowly: {n_bytes} bytes after {elapsed:?}")]
+    Slow {
+        /// Host name or IP address.
+        host: String,
+        /// Number of bytes that arrived.
+        n_bytes: usize,
+        /// Time since the request.
+        elapsed: Duration,
+    },
+    /// No turn for a large download became free.
+    #[error("download from {host} was refused: too many large functions are being fetched")]
+    Crowded {
+        /// Host name or IP address.
+        host: String,
+    },
 }
 
 /// Media type and limits of a download.
@@ -121,23 +163,24 @@ async fn read(
     large: &mut LargeTurn<'_>,
 ) -> Result<Bytes, WebError> {
     let mut began = Instant::now();
-    let slow = |began: Instant, n_bytes: usize| {
-        let elapsed = began.elapsed();
-        WebError::new(format!("{host} sends too slowly: {n_bytes} bytes after {elapsed:?}"))
+    let slow = |began: Instant, n_bytes: usize| WebError::Slow {
+        host: host.to_owned(),
+        n_bytes,
+        elapsed: began.elapsed(),
     };
     let reach = |error: reqwest::Error| {
-        let source = Some(error.without_url());
-        let reason = format!("cannot connect to {host}");
-        source.as_ref().and_then(rejected).unwrap_or(WebError { reason, source })
+        let source = error.without_url();
+        rejected(&source).unwrap_or_else(|| WebError::Reach { host: host.to_owned(), source })
     };
     let request = client.get(url.clone()).header(ACCEPT, wanted.accept);
     let response = timeout_at(began + wanted.start_within, request.send()).await;
     let response = response.map_err(|_| slow(began, 0))?.map_err(reach)?;
     let status = response.status();
     if status != StatusCode::OK {
-        return Err(WebError::new(format!("{host} responded with status {status}")));
+        return Err(WebError::Status { host: host.to_owned(), status });
     }
     let bytes_max = wanted.bytes_max;
+    let too_long = || WebError::TooLong { host: host.to_owned(), bytes_max };
     let mut whole = Vec::new();
     let mut chunks = response.bytes_stream();
     loop {
@@ -146,11 +189,11 @@ async fn read(
         let Some(chunk) = chunk else { return Ok(whole.into()) };
         let chunk = chunk.map_err(reach)?;
         if whole.len() + chunk.len() > bytes_max {
-            return Err(WebError::new(format!("response from {host} exceeds {bytes_max} bytes")));
+            return Err(too_long());
         }
         whole.extend_from_slice(&chunk);
         let paused = Instant::now();
-        let crowded = |why| WebError::new(format!("download from {host} was refused: {why}"));
+        let crowded = |_| WebError::Crowded { host: host.to_owned() };
         large.hold(whole.len()).await.map_err(crowded)?;
         began += paused.elapsed();
     }
@@ -161,8 +204,8 @@ async fn read(
 fn rejected(error: &reqwest::Error) -> Option<WebError> {
     let mut cause = error.source();
     while let Some(error) = cause {
-        if let Some(WebError { reason, .. }) = error.downcast_ref() {
-            return Some(WebError::new(reason.clone()));
+        if let Some(WebError::Private { is_metadata, host }) = error.downcast_ref() {
+            return Some(WebError::Private { is_metadata: *is_metadata, host: host.clone() });
         }
         cause = error.source();
     }
@@ -187,10 +230,7 @@ impl HostRule {
             .dns_resolver(self.clone())
             .user_agent("triptych")
             .build()
-            .map_err(|error| WebError {
-                reason: "cannot create the HTTP client".to_owned(),
-                source: Some(error),
-            })
+            .map_err(WebError::Prepare)
     }
 
     fn follow_redirect(&self, attempt: Attempt<'_>) -> reqwest::redirect::Action {
@@ -205,7 +245,7 @@ impl HostRule {
 
     /// Checks a URL. The IP addresses of its host name are checked later, by [`Self::resolve`].
     fn check(&self, url: &Url) -> Result<(), WebError> {
-        let wrong = || WebError::address(url.as_str());
+        let wrong = || WebError::Address { text: url.as_str().chars().take(200).collect() };
         let host = url.host_str().ok_or_else(wrong)?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong());
@@ -224,9 +264,7 @@ impl HostRule {
         if is_allowed || self.trusted.contains(host) {
             return Ok(());
         }
-        let what =
-            if is_metadata { "a link-local or metadata address" } else { "not a public host" };
-        Err(WebError::new(format!("{host} is {what}")))
+        Err(WebError::Private { is_metadata, host: host.to_owned() })
     }
 }
 

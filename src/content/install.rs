@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
 use super::archive::unpack;
-use super::fetch::{Crowded, SEARCH_WITHIN};
+use super::fetch::{Crowded, Flight, SEARCH_WITHIN};
 use super::http::{ReadLimits, START_WITHIN, WebError};
 use super::kept::{InstallSource, Requester};
 use super::manifest::{self, Manifest};
@@ -94,7 +94,7 @@ impl Functions {
         // If the function was stored on behalf of a stranger, the stranger's other functions could
         // evict it. Claiming it for `requester` prevents that.
         if !requester.is_unnamed() {
-            self.note_use(installed.id, requester, false).await?;
+            self.claim(installed.id, requester).await?;
         }
         Ok(installed)
     }
@@ -144,10 +144,10 @@ impl Functions {
         if self.0.requires_cid && !id.is_cid() {
             return Err(InstallError::NoCid { id });
         }
-        let lock = self.fetch_lock(id, requester);
+        let flight = Flight::join(self, id, requester);
         let until = Instant::now() + SEARCH_WITHIN;
         let late = |_| FetchError::TimedOut { id };
-        let _turn = timeout_at(until, lock.lock()).await.map_err(late)?;
+        let _turn = timeout_at(until, flight.lock.lock()).await.map_err(late)?;
         if let Some(function) = self.get(id) {
             let taken = self.0.kept.read().address(id).map(|taken| taken.address.clone());
             return match taken {
@@ -155,7 +155,7 @@ impl Functions {
                 _ => Ok(function),
             };
         }
-        let wrong = || WebError::address(address);
+        let wrong = || WebError::Address { text: address.chars().take(200).collect() };
         let url: Url = address.parse().map_err(|_| wrong())?;
         if address.len() > ADDRESS_BYTES_MAX {
             return Err(wrong().into());

@@ -14,11 +14,10 @@
 //!
 //! An unnamed peer that reaches its quota evicts its own functions. All unnamed peers together can claim
 //! one part of the store ([`SHARE`]): while they use less, their new functions evict functions of named
-//! peers first. Beyond that, they evict only functions of unnamed peers. The order is not stored: to find
-//! a function to evict, all functions are scanned, which takes less time than storing the new function.
-//! This module does no I/O.
+//! peers first. Beyond that, they evict only functions of unnamed peers. Every operation takes
+//! logarithmic time in the number of functions. This module does no I/O.
 
-use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use model::function::FunctionId;
@@ -153,6 +152,9 @@ impl Usage {
 /// Logical time of last use: a unique number that grows with every use.
 type Tick = u64;
 
+/// Functions in the order of eviction.
+type Order = BTreeMap<(Rank, Tick), FunctionId>;
+
 #[derive(Debug)]
 struct Kept {
     function: Function,
@@ -170,15 +172,13 @@ impl Kept {
     const fn usage(&self) -> Usage {
         Usage { functions: 1, bytes: self.function.kept_bytes }
     }
+}
 
-    const fn rank(&self) -> Rank {
-        Rank::of(&self.custody)
-    }
-
-    /// Returns the place in the order of eviction.
-    const fn place(&self) -> (Rank, Tick) {
-        (self.rank(), self.tick)
-    }
+/// Usage and order of eviction of the functions of an unnamed peer.
+#[derive(Debug, Default)]
+struct Quota {
+    usage: Usage,
+    order: Order,
 }
 
 /// Index of the stored functions.
@@ -189,6 +189,10 @@ pub(super) struct Index {
     /// Other ids of stored functions: ids of modules as one raw block, and ids of installs from an
     /// address. The values are the ids under which the functions are stored.
     aliases: HashMap<FunctionId, FunctionId>,
+    order: Order,
+    /// Usage by rank.
+    usage: [Usage; Rank::Pinned as usize + 1],
+    quotas: HashMap<PeerId, Quota>,
     next_tick: Tick,
 }
 
@@ -203,7 +207,15 @@ pub(super) struct Removed {
 
 impl Index {
     pub(super) fn new(limits: StoreLimits) -> Self {
-        Self { limits, kept: BTreeMap::new(), aliases: HashMap::new(), next_tick: 0 }
+        Self {
+            limits,
+            kept: BTreeMap::new(),
+            aliases: HashMap::new(),
+            order: Order::new(),
+            usage: Default::default(),
+            quotas: HashMap::new(),
+            next_tick: 0,
+        }
     }
 
     /// Returns the id under which a function is stored, given any of its ids.
@@ -226,9 +238,7 @@ impl Index {
 
     /// Returns the ids of the `n` functions that would be evicted last, starting with the very last.
     pub(super) fn foremost(&self, n: usize) -> Vec<FunctionId> {
-        let mut kept: Vec<&Kept> = self.kept.values().collect();
-        kept.sort_by_key(|kept| Reverse(kept.place()));
-        kept.into_iter().take(n).map(|kept| kept.function.id).collect()
+        self.order.values().rev().take(n).copied().collect()
     }
 
     /// Returns the address from which `id` was installed, if any.
@@ -271,10 +281,7 @@ impl Index {
 
     /// Removes unpinned functions until the store is within its limits.
     pub(super) fn trim(&mut self) -> Vec<Removed> {
-        self.remove_each(|index| {
-            let victim = || index.first(|kept| kept.rank() < Rank::Pinned);
-            if index.total().fits(index.limits) { None } else { victim() }
-        })
+        self.remove_each(|index| index.unpinned().filter(|_| !index.total().fits(index.limits)))
     }
 
     /// Adds a function, for which there must be space. A function that exists gets the new description
@@ -287,13 +294,19 @@ impl Index {
     ) {
         let id = function.id;
         let custody = self.merged(id, custody);
-        let addresses = self.kept.remove(&id).map(|before| before.addresses).unwrap_or_default();
+        let mut addresses = Vec::new();
+        if let Some(before) = self.kept.remove(&id) {
+            self.unlist(&before);
+            addresses = before.addresses;
+        }
         let raw_id = raw_id.filter(|raw_id| *raw_id != id);
         if let Some(raw_id) = raw_id {
             self.aliases.insert(raw_id, id);
         }
         let (tick, saved_at) = (self.tick(), Instant::now());
-        self.kept.insert(id, Kept { function, custody, tick, saved_at, raw_id, addresses });
+        let kept = Kept { function, custody, tick, saved_at, raw_id, addresses };
+        self.list(&kept);
+        self.kept.insert(id, kept);
     }
 
     /// Returns the custody of function `id` when it is stored again with `custody`: the requester with
@@ -340,6 +353,7 @@ impl Index {
     /// Removes a function.
     pub(super) fn remove(&mut self, id: FunctionId) -> Option<Removed> {
         let kept = self.kept.remove(&id)?;
+        self.unlist(&kept);
         let addresses: Vec<FunctionId> = kept.addresses.iter().map(|address| address.id).collect();
         for alias in addresses.iter().chain(&kept.raw_id) {
             // The alias might already belong to a function that was added later.
@@ -352,9 +366,7 @@ impl Index {
 
     /// Removes all functions that are not pinned.
     pub(super) fn remove_unpinned(&mut self) -> Vec<Removed> {
-        let unpinned = self.kept.values().filter(|kept| kept.rank() < Rank::Pinned);
-        let unpinned: Vec<FunctionId> = unpinned.map(|kept| kept.function.id).collect();
-        unpinned.into_iter().filter_map(|id| self.remove(id)).collect()
+        self.remove_each(Self::unpinned)
     }
 
     /// Removes functions one after the other, as long as `next` returns a function.
@@ -364,12 +376,7 @@ impl Index {
 
     /// Returns the usage of all functions.
     pub(super) fn total(&self) -> Usage {
-        self.usage_of(|_| true)
-    }
-
-    fn usage_of(&self, is_counted: impl Fn(&Kept) -> bool) -> Usage {
-        let counted = self.kept.values().filter(|kept| is_counted(kept));
-        counted.fold(Usage::default(), |sum, kept| sum.plus(kept.usage()))
+        self.usage.iter().fold(Usage::default(), |sum, usage| sum.plus(*usage))
     }
 
     /// Records that `requester` uses function `id`, as a run if `is_run`. Returns the function and its
@@ -380,41 +387,46 @@ impl Index {
         requester: &Requester,
         is_run: bool,
     ) -> Option<(Function, Custody)> {
-        let (id, tick) = (self.resolve(id), self.tick());
-        let kept = self.kept.get_mut(&id)?;
+        let mut kept = self.kept.remove(&self.resolve(id))?;
+        self.unlist(&kept);
         let before = kept.custody.clone();
         kept.custody.has_run |= is_run;
         if requester.claim() > before.requester.claim() && !requester.is_unnamed() {
             kept.custody.requester = requester.clone();
         }
-        kept.tick = tick;
+        kept.tick = self.tick();
         let is_due = kept.custody != before || kept.saved_at.elapsed() >= SAVE_EVERY;
         if is_due {
             kept.saved_at = Instant::now();
         }
-        is_due.then(|| (kept.function.clone(), kept.custody.clone()))
+        let saved = is_due.then(|| (kept.function.clone(), kept.custody.clone()));
+        self.list(&kept);
+        self.kept.insert(kept.function.id, kept);
+        saved
     }
 
     /// Returns the usage of the functions that `requester` cannot evict to make room for `new`.
     fn lasting(&self, new: Usage, requester: &Requester) -> Usage {
-        let reaches_named = self.reaches_named(new, requester);
-        let last = if reaches_named { Rank::Named } else { Rank::Used };
-        self.usage_of(|kept| kept.rank() > last)
+        let lasting: &[Rank] = if self.reaches_named(new, requester) {
+            &[Rank::Pinned]
+        } else {
+            &[Rank::Named, Rank::Pinned]
+        };
+        lasting.iter().fold(Usage::default(), |sum, rank| sum.plus(self.usage[*rank as usize]))
     }
 
     /// Returns true if `requester` can evict functions of named peers to make room for `new`.
     fn reaches_named(&self, new: Usage, requester: &Requester) -> bool {
-        let unnamed = || self.usage_of(|kept| kept.rank() <= Rank::Used);
-        !requester.is_unnamed() || unnamed().plus(new).fits(self.share())
+        let unnamed = self.usage[Rank::Unused as usize].plus(self.usage[Rank::Used as usize]);
+        !requester.is_unnamed() || unnamed.plus(new).fits(self.share())
     }
 
     /// Returns the next function to be removed to make room for `new`, other than `id`.
     fn victim(&self, new: Usage, requester: &Requester, id: FunctionId) -> Option<FunctionId> {
-        let is_other = |kept: &Kept| kept.function.id != id;
-        let is_own = |kept: &Kept| kept.custody.requester == *requester;
-        if matches!(requester, Requester::Peer(_))
-            && !self.usage_of(is_own).plus(new).fits(self.share())
-            && let Some(victim) = self.first(|kept| is_own(kept) && is_other(kept))
+        if let Requester::Peer(peer) = requester
+            && let Some(own) = self.quotas.get(peer)
+            && !own.usage.plus(new).fits(self.share())
+            && let Some(victim) = own.order.values().copied().find(|other| *other != id)
         {
             return Some(victim);
         }
@@ -423,17 +435,21 @@ impl Index {
         }
         // While all unnamed peers together use less than their part, they evict functions of named
         // peers first. Beyond that, they evict only functions of unnamed peers.
-        let reaches_named = self.reaches_named(new, requester);
-        let named = || self.first(|kept| kept.rank() == Rank::Named && is_other(kept));
-        let victim = if requester.is_unnamed() && reaches_named { named() } else { None };
-        let last = if reaches_named { Rank::Named } else { Rank::Used };
-        victim.or_else(|| self.first(|kept| kept.rank() <= last && is_other(kept)))
+        let named = || self.first_other(Rank::Named, Rank::Named, id);
+        let reserved = requester.is_unnamed() && self.reaches_named(new, requester);
+        let victim = if reserved { named() } else { None };
+        let last = if self.reaches_named(new, requester) { Rank::Named } else { Rank::Used };
+        victim.or_else(|| self.first_other(Rank::Unused, last, id))
     }
 
-    /// Returns the first function in the order of eviction that is a candidate.
-    fn first(&self, is_candidate: impl Fn(&Kept) -> bool) -> Option<FunctionId> {
-        let candidates = self.kept.values().filter(|kept| is_candidate(kept));
-        candidates.min_by_key(|kept| kept.place()).map(|kept| kept.function.id)
+    /// Returns the next function to be evicted.
+    fn unpinned(&self) -> Option<FunctionId> {
+        self.order.range(..(Rank::Pinned, 0)).map(|(_, id)| *id).next()
+    }
+
+    fn first_other(&self, from: Rank, to: Rank, id: FunctionId) -> Option<FunctionId> {
+        let order = self.order.range((from, 0)..=(to, Tick::MAX));
+        order.map(|(_, victim)| *victim).find(|victim| *victim != id)
     }
 
     const fn share(&self) -> StoreLimits {
@@ -446,6 +462,35 @@ impl Index {
     const fn tick(&mut self) -> Tick {
         self.next_tick += 1;
         self.next_tick
+    }
+
+    fn list(&mut self, kept: &Kept) {
+        let (key, id, usage) =
+            ((Rank::of(&kept.custody), kept.tick), kept.function.id, kept.usage());
+        self.order.insert(key, id);
+        let of_rank = &mut self.usage[key.0 as usize];
+        *of_rank = of_rank.plus(usage);
+        if let Requester::Peer(peer) = &kept.custody.requester {
+            let quota = self.quotas.entry(peer.clone()).or_default();
+            quota.order.insert(key, id);
+            quota.usage = quota.usage.plus(usage);
+        }
+    }
+
+    fn unlist(&mut self, kept: &Kept) {
+        let (key, usage) = ((Rank::of(&kept.custody), kept.tick), kept.usage());
+        self.order.remove(&key);
+        let of_rank = &mut self.usage[key.0 as usize];
+        *of_rank = of_rank.minus(usage);
+        if let Requester::Peer(peer) = &kept.custody.requester
+            && let Entry::Occupied(mut quota) = self.quotas.entry(peer.clone())
+        {
+            quota.get_mut().order.remove(&key);
+            quota.get_mut().usage = quota.get().usage.minus(usage);
+            if quota.get().order.is_empty() {
+                quota.remove();
+            }
+        }
     }
 }
 

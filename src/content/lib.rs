@@ -46,7 +46,7 @@ mod verify;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use model::function::{FunctionId, Method};
@@ -62,8 +62,8 @@ use wire::functions::{FileBody, FunctionBody, FunctionDetail};
 use self::contents::Contents;
 use self::dag::Dag;
 pub use self::error::{ContentError, FunctionsError};
-use self::fetch::FetchTurns;
 pub use self::fetch::{Crowded, FetchError};
+use self::fetch::{FetchTurns, FlightKey};
 use self::files::{FunctionFiles, ScanResult, ScannedFunction};
 use self::gateway::GATEWAYS_MAX;
 pub use self::gateway::{GATEWAYS_DEFAULT, Gateway, GatewayError};
@@ -135,12 +135,13 @@ pub struct Upload {
     pub car: Bytes,
 }
 
+/// A use of a function that has to be saved: see [`Functions::note_use`].
+#[derive(Debug)]
+pub struct FunctionUse((Function, Custody));
+
 /// Handle of the store. Clones share one directory.
 #[derive(Debug, Clone)]
 pub struct Functions(Arc<Inner>);
-
-/// Locks of functions that are being fetched.
-type FetchLocks = HashMap<(FunctionId, Option<Requester>), Weak<tokio::sync::Mutex<()>>>;
 
 #[derive(Debug)]
 struct Inner {
@@ -149,8 +150,9 @@ struct Inner {
     /// Locked while files and index are changed, so that they agree.
     changing: Mutex<()>,
     loaded: Cache<FunctionId, Contents>,
-    /// Each function is fetched once for all callers.
-    fetch_locks: Mutex<FetchLocks>,
+    /// Locks of functions that are being fetched, so that each function is fetched once. Unnamed peers
+    /// have their own locks, so that other fetches do not wait for a source that such a peer chose.
+    flights: Mutex<HashMap<FlightKey, Arc<tokio::sync::Mutex<()>>>>,
     turns: FetchTurns,
     gateways: Vec<Gateway>,
     requires_cid: bool,
@@ -189,7 +191,7 @@ impl Functions {
             kept: RwLock::new(Index::new(limits)),
             changing: Mutex::default(),
             loaded: Cache::new(LOADED),
-            fetch_locks: Mutex::default(),
+            flights: Mutex::new(HashMap::new()),
             turns: FetchTurns::default(),
             gateways,
             requires_cid,
@@ -337,20 +339,24 @@ impl Functions {
     }
 
     /// Records that `requester` uses function `id`, for a run or otherwise, which postpones its
-    /// eviction. The operator or a named peer becomes the requester of the function if its claim ranks
-    /// above the claim of the current requester. Saves the use from time to time, so that the order of
-    /// eviction survives a restart.
-    ///
-    /// # Errors
-    /// [`FunctionsError::Files`] if it cannot be written.
-    pub async fn note_use(
+    /// eviction. A named peer becomes the requester of a function that was fetched for another peer.
+    /// Returns a value to be passed to [`Self::save`], if the use has to be saved.
+    #[must_use]
+    pub fn note_use(
         &self,
         id: FunctionId,
         requester: &Requester,
         is_run: bool,
-    ) -> Result<(), FunctionsError> {
-        let noted = self.0.kept.write().note_use(id, requester, is_run);
-        let (store, Some((function, custody))) = (self.clone(), noted) else { return Ok(()) };
+    ) -> Option<FunctionUse> {
+        self.0.kept.write().note_use(id, requester, is_run).map(FunctionUse)
+    }
+
+    /// Saves a use of a function, so that the order of eviction survives a restart.
+    ///
+    /// # Errors
+    /// [`FunctionsError::Files`] if it cannot be written.
+    pub async fn save(&self, noted: FunctionUse) -> Result<(), FunctionsError> {
+        let (store, FunctionUse((function, custody))) = (self.clone(), noted);
         blocking(move || {
             let _changing = store.0.changing.lock();
             // The function might have been evicted or changed in the meantime.
@@ -511,6 +517,15 @@ impl Functions {
             Ok(function)
         })
         .await
+    }
+
+    /// Records that `requester` uses a stored function other than by a run. The operator or a named peer
+    /// becomes the function's requester if its claim ranks above the claim of the current requester.
+    async fn claim(&self, id: FunctionId, requester: &Requester) -> Result<(), FunctionsError> {
+        match self.note_use(id, requester, false) {
+            Some(noted) => self.save(noted).await,
+            None => Ok(()),
+        }
     }
 
     /// Deletes the files of functions that were removed from the index. Blocks.

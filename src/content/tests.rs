@@ -8,6 +8,7 @@ use model::node::PeerId;
 use tempfile::TempDir;
 
 use super::fetch::FetchError;
+use super::fetch::Flight;
 use super::pack::tests::content;
 use super::*;
 /// A network without peers.
@@ -298,7 +299,8 @@ async fn evicted_functions_are_deleted_in_an_order_that_survives_a_restart() {
     let used = keep(&functions, 1, &peer("12D3KooWa")).await;
     let unused = keep(&functions, 2, &peer("12D3KooWb")).await;
     let late = keep(&functions, 3, &peer("12D3KooWc")).await;
-    functions.note_use(used, &peer("12D3KooWa"), true).await.unwrap();
+    let noted = functions.note_use(used, &peer("12D3KooWa"), true).unwrap();
+    functions.save(noted).await.unwrap();
     drop(functions);
     // File systems have coarse clocks, so the times of use are set explicitly.
     for (n, id) in [unused, late].into_iter().enumerate() {
@@ -347,8 +349,8 @@ async fn full_store_of_an_earlier_version_accepts_new_functions() {
 async fn caller_that_waits_for_another_fetch_of_the_same_function_times_out() {
     let (_dir, functions) = store().await;
     let id = FunctionId::from_module(b"missing");
-    let lock = functions.fetch_lock(id, &Requester::Unknown);
-    let _turn = lock.lock().await;
+    let flight = Flight::join(&functions, id, &Requester::Unknown);
+    let _turn = flight.lock.lock().await;
     tokio::time::pause();
     let got = functions.obtain(id, &Requester::Unknown, &NoPeers).await;
     assert!(matches!(got, Err(FetchError::TimedOut { .. })), "{got:?}");
@@ -357,18 +359,22 @@ async fn caller_that_waits_for_another_fetch_of_the_same_function_times_out() {
 }
 
 #[tokio::test]
-async fn fetches_of_one_function_share_a_lock_that_does_not_stay() {
+async fn concurrent_fetches_leave_no_locks_behind() {
     let (_dir, functions) = store().await;
-    let peer = Requester::Peer("12D3KooWa".parse().unwrap());
-    let lock_of = |n: u32, requester| {
-        functions.fetch_lock(FunctionId::from_module(&n.to_be_bytes()), requester)
+    let together = std::sync::Barrier::new(2);
+    let leave = || {
+        for n in 0_u32..2000 {
+            let id = FunctionId::from_module(&n.to_be_bytes());
+            let flight = Flight::join(&functions, id, &Requester::Unknown);
+            together.wait();
+            drop(flight);
+        }
     };
-    let locks = [lock_of(0, &Requester::Unknown), lock_of(0, &Requester::Operator)];
-    assert!(Arc::ptr_eq(&locks[0], &locks[1]));
-    assert!(!Arc::ptr_eq(&locks[0], &lock_of(0, &peer)), "a stranger has its own");
-    drop(locks);
-    drop(lock_of(1, &Requester::Unknown));
-    assert_eq!(functions.0.fetch_locks.lock().len(), 1);
+    std::thread::scope(|scope| {
+        scope.spawn(leave);
+        scope.spawn(leave);
+    });
+    assert_eq!(functions.0.flights.lock().len(), 0);
 }
 
 /// Stores a module of `n_bytes` bytes and returns its id as a request.

@@ -21,15 +21,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use wasmtime::Engine;
 
 use self::permits::{Compilation, CompilePermits, CompileSize};
-use crate::error::{CompileError, ProgramError};
+use crate::error::{CompileError, CompileStep, ProgramError};
 use crate::load::CompiledCode;
 use crate::program::{Program, ProgramKey};
 use crate::settings::Settings;
+use crate::single_flight::Demand;
 use crate::system;
 
 /// Duration for which a program is refused without another compilation. Afterwards its compilation is
@@ -81,6 +81,8 @@ pub(crate) struct Compiler {
 #[derive(Debug)]
 struct Refused {
     program: ProgramKey,
+    /// Client that requested the compilation.
+    client: Arc<str>,
     error: ProgramError,
     at: Instant,
 }
@@ -93,42 +95,48 @@ impl Compiler {
     }
 
     /// Returns the code of `program` for `engine`, which has these `settings`, on behalf of `client`.
-    /// Waits until the program is compiled or the time limit is reached. In both cases, the child has
-    /// exited before this returns. Dropping the future kills the child.
+    /// Blocks until the program is compiled, the time limit is reached, or no caller waits. In each
+    /// case, the child has exited before this returns.
     ///
     /// # Errors
     /// [`CompileError`].
-    pub(crate) async fn compile(
+    pub(crate) fn compile(
         &self,
         engine: &Engine,
         settings: Settings,
         program: &Program,
         client: &Arc<str>,
+        demand: &Demand,
     ) -> Result<CompiledCode, CompileError> {
+        let is_wanted = &|| demand.is_wanted();
         if let Some(error) = self.refusal(program) {
             return Err(CompileError::Program(error));
         }
-        let is_large = program.bytes.len() > SMALL_PROGRAM_BYTES_MAX;
+        let is_suspect = self.is_suspect(client);
+        let is_large = is_suspect || program.bytes.len() > SMALL_PROGRAM_BYTES_MAX;
         let compilation = Compilation {
             client: Arc::clone(client),
             size: if is_large { CompileSize::Large } else { CompileSize::Small },
             memory_bytes: process::memory_bytes(program),
+            is_suspect,
         };
-        let _permit = self.permits.acquire(compilation).await;
+        demand.note_step(CompileStep::Queued);
+        let _permit = self
+            .permits
+            .acquire(compilation, is_wanted)
+            .ok_or(CompileError::Unwanted(CompileStep::Queued))?;
+        demand.note_step(CompileStep::Compiling);
         match &self.place {
             CompileIn::ThisProcess => {
-                let (engine, program) = (engine.clone(), program.clone());
-                let compiling = spawn_blocking(move || compile_checked(&engine, &program));
-                let compiled = compiling.await.map_err(|_| CompileError::Panicked)?;
-                compiled.map(CompiledCode::trusted).map_err(refused)
+                compile_checked(engine, program).map(CompiledCode::trusted).map_err(refused)
             }
             CompileIn::Child { program: path } => {
-                let compiled = process::compile(path, settings, program, self.within).await;
+                let compiled = process::compile(path, settings, program, self.within, is_wanted);
                 if let Err(CompileError::Program(
                     error @ (ProgramError::CompileTime { .. } | ProgramError::CompileMemory { .. }),
                 )) = &compiled
                 {
-                    self.note_refusal(program, error);
+                    self.note_refusal(program, client, error);
                 }
                 compiled
             }
@@ -143,14 +151,24 @@ impl Compiler {
         found.map(|refused| refused.error.clone())
     }
 
+    /// Returns true if a program of `client` recently exceeded a limit. All programs of such a client
+    /// count as large, so that they do not take the permit of small programs.
+    fn is_suspect(&self, client: &Arc<str>) -> bool {
+        let mut refused = self.refused.lock();
+        refused.retain(|refused| refused.at.elapsed() < REFUSED_FOR);
+        let is_limit = |error: &ProgramError| !matches!(error, ProgramError::Import { .. });
+        refused.iter().any(|refused| refused.client == *client && is_limit(&refused.error))
+    }
+
     /// Refuses `program` for [`REFUSED_FOR`] without another compilation.
-    pub(crate) fn note_refusal(&self, program: &Program, error: &ProgramError) {
+    pub(crate) fn note_refusal(&self, program: &Program, client: &Arc<str>, error: &ProgramError) {
         let mut refused = self.refused.lock();
         if refused.len() >= REFUSED_MAX {
             refused.pop_front();
         }
         refused.push_back(Refused {
             program: program.key,
+            client: Arc::clone(client),
             error: error.clone(),
             at: Instant::now(),
         });
@@ -184,17 +202,21 @@ mod tests {
         let program = |number: usize| Program::new(number.to_le_bytes());
         let error = ProgramError::CompileTime { within: Duration::from_secs(1) };
         for number in 0..=REFUSED_MAX {
-            compiler.note_refusal(&program(number), &error);
+            compiler.note_refusal(&program(number), &"client".into(), &error);
         }
         assert!(compiler.refusal(&program(0)).is_none());
         assert!(compiler.refusal(&program(1)).is_some());
         assert!(compiler.refusal(&program(REFUSED_MAX)).is_some());
+        assert!(compiler.is_suspect(&"client".into()));
+        let import = ProgramError::Import { source: Arc::new(io::Error::other("env::now")) };
+        compiler.note_refusal(&program(REFUSED_MAX + 1), &"other".into(), &import);
+        assert!(!compiler.is_suspect(&"other".into()));
     }
 
     /// Runs a compilation with this shell script as its child. Returns its error, and true if the
     /// program is refused afterwards.
     #[cfg(target_os = "linux")]
-    async fn compile_with(script: &str) -> (CompileError, bool) {
+    fn compile_with(script: &str) -> (CompileError, bool) {
         use std::fs;
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
@@ -210,20 +232,20 @@ mod tests {
         let engine = settings.compiling_engine().unwrap();
         let program = Program::new(*b"\0asm\x01\0\0\0");
         let client = "client".into();
-        let compiled = compiler.compile(&engine, settings, &program, &client).await;
+        let compiled = compiler.compile(&engine, settings, &program, &client, &Demand::new());
         let error = compiled.err().unwrap();
         (error, compiler.refusal(&program).is_some())
     }
 
     #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn only_programs_that_exceeded_compiler_limits_are_refused_later() {
-        let (error, is_remembered) = compile_with("exec /bin/sleep 60").await;
+    #[test]
+    fn only_programs_that_exceeded_compiler_limits_are_refused_later() {
+        let (error, is_remembered) = compile_with("exec /bin/sleep 60");
         assert!(matches!(error, CompileError::Busy) && !is_remembered, "{error:?}");
-        let (error, is_remembered) = compile_with("kill -KILL $$").await;
+        let (error, is_remembered) = compile_with("kill -KILL $$");
         assert!(matches!(error, CompileError::Child(_)) && !is_remembered, "{error:?}");
         for signal in ["XCPU", "ABRT"] {
-            let (error, is_remembered) = compile_with(&format!("kill -{signal} $$")).await;
+            let (error, is_remembered) = compile_with(&format!("kill -{signal} $$"));
             assert!(matches!(error, CompileError::Program(_)) && is_remembered, "{error:?}");
         }
     }

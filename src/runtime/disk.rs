@@ -13,20 +13,19 @@ use std::fs::{self, File, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use task::file::{FileMode, read_at_most, write_atomic};
 use task::private;
-use tokio::task::spawn_blocking;
-use tokio::time::sleep;
 use wasmtime::Engine;
 
 use crate::load::CompiledCode;
 use crate::program::Program;
+use crate::single_flight::WANTED_EVERY;
 use crate::system;
 
 /// First bytes of an entry: its type and version.
@@ -46,9 +45,6 @@ const ENTRY_BYTES_MAX: usize = 513 * 1024 * 1024;
 /// Number of lock files for compilations. Two programs with the same lock file are compiled one after
 /// the other. This is rare, since there are far fewer programs.
 const N_TURNS: u64 = 4096;
-
-/// Interval at which a process checks whether another one has compiled a program.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Reason why compiled code cannot be stored on the disk.
 #[derive(Debug, thiserror::Error)]
@@ -115,20 +111,18 @@ impl Disk {
     }
 
     /// Returns the code of `program` if [`Self::find`] does. If another process compiles `program`,
-    /// first waits for it. If there is still no code, returns a lock that makes other processes wait
-    /// while this process compiles, or `None` if the lock cannot be acquired.
+    /// first waits for it as long as `is_wanted` returns true. If there is still no code, returns a lock
+    /// that makes other processes wait while this process compiles, or `None` if the lock cannot be
+    /// acquired. Blocks.
     ///
     /// The system releases the lock of a process that exits, and each compilation has a time limit.
-    pub(crate) async fn find_or_take_turn(
-        self: &Arc<Self>,
+    pub(crate) fn find_or_take_turn(
+        &self,
         engine: &Engine,
         program: &Program,
+        is_wanted: &dyn Fn() -> bool,
     ) -> Result<CompiledCode, Option<File>> {
-        let find = async || {
-            let (disk, engine, program) = (Arc::clone(self), engine.clone(), program.clone());
-            spawn_blocking(move || disk.find(&engine, &program)).await.ok().flatten()
-        };
-        if let Some(code) = find().await {
+        if let Some(code) = self.find(engine, program) {
             return Ok(code);
         }
         let mut hasher = DefaultHasher::new();
@@ -140,13 +134,16 @@ impl Disk {
         });
         let Ok(turn) = turn else { return Err(None) };
         while let Err(TryLockError::WouldBlock) = turn.try_lock() {
-            sleep(LOOK_EVERY).await;
-            if let Some(code) = find().await {
+            if !is_wanted() {
+                return Err(None);
+            }
+            thread::park_timeout(WANTED_EVERY);
+            if let Some(code) = self.find(engine, program) {
                 return Ok(code);
             }
         }
         // Another process might have compiled the program before the lock was acquired.
-        find().await.ok_or(Some(turn))
+        self.find(engine, program).ok_or(Some(turn))
     }
 
     /// Stores the code of `program` for `engine`. Failures are only logged.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::oneshot::{self};
 use tokio::task::spawn_blocking;
 
 use crate::compiler::Compiler;
@@ -85,6 +85,12 @@ impl Runtime {
         })))
     }
 
+    /// Returns the number of further guests that could start now. The slot of a guest becomes free once
+    /// the guest and the compiler that it waited for have stopped.
+    pub fn n_free(&self) -> usize {
+        self.0.places.available_permits()
+    }
+
     /// Returns true if a run of `program` can start immediately because its code is in memory or on the
     /// disk. `has_fuel` is true for a run with a fuel limit.
     pub fn is_compiled(&self, program: &Program, has_fuel: bool) -> bool {
@@ -105,9 +111,17 @@ impl Runtime {
     /// time.
     pub async fn prepare(&self, program: &Program, how: Preparation) -> Result<(), RunError> {
         let Preparation { client, has_fuel, is_patient } = how;
-        let machine = self.0.machine(has_fuel)?;
-        let within = if is_patient { Duration::MAX } else { self.0.ready_within() };
-        machine.ready(program, &client, within).await.map(drop)
+        let (waiting, mut abandoned) = oneshot::channel::<Infallible>();
+        let (inner, program) = (Arc::clone(&self.0), program.clone());
+        let work = spawn_blocking(move || {
+            let machine = if has_fuel { inner.fueled()? } else { Arc::clone(&inner.machine) };
+            let mut is_gone = || matches!(abandoned.try_recv(), Err(TryRecvError::Closed));
+            let within = if is_patient { Duration::MAX } else { inner.ready_within() };
+            machine.ready(&program, &client, within, &mut is_gone).map(drop)
+        });
+        let prepared = work.await.map_err(|source| RunError::Lost { source: Some(source) })?;
+        drop(waiting);
+        prepared
     }
 
     /// Runs `program` in this thread like [`Self::execute`], but does not wait for a free slot: the
@@ -116,7 +130,8 @@ impl Runtime {
     /// # Errors
     /// As [`Self::execute`].
     pub fn execute_here(&self, program: &Program, run: Run) -> Result<RunOutcome, RunError> {
-        self.0.run_here(program, run, Streams::Kept)
+        let (_waiting, abandoned) = oneshot::channel::<Infallible>();
+        self.0.run(program, run, Streams::Kept, abandoned)
     }
 
     /// Runs `program` in this thread with the standard streams of this process. The outcome therefore
@@ -125,7 +140,8 @@ impl Runtime {
     /// # Errors
     /// As [`Self::execute`].
     pub fn execute_attached(&self, program: &Program, run: Run) -> Result<RunOutcome, RunError> {
-        self.0.run_here(program, run, Streams::Process)
+        let (_waiting, abandoned) = oneshot::channel::<Infallible>();
+        self.0.run(program, run, Streams::Process, abandoned)
     }
 
     /// Runs `program` to its end. A [`RunOutcome`] is also returned if the guest fails or exceeds a
@@ -136,8 +152,9 @@ impl Runtime {
     /// was short starts in the calling thread. It moves to its own thread when it waits, or after about
     /// 10 ms. All other programs start in their own threads.
     ///
-    /// Cancel-safe: dropping the future stops the compiler unless other callers wait for it, and the guest
-    /// within about 10 ms. The slot is occupied until then. Must be called in a tokio runtime.
+    /// Cancel-safe: dropping the future stops the guest within about 10 ms, and the compiler within
+    /// about 20 ms unless other callers wait for it. The slot is occupied until then. Must be called in
+    /// a tokio runtime.
     ///
     /// # Errors
     /// [`RunError::Program`] if the module is invalid, or other errors if this host cannot run it.
@@ -147,7 +164,7 @@ impl Runtime {
         let inner = Arc::clone(&self.0);
         let work = if let Some((ready, alone)) = inner.short(program, &run) {
             let ticking = inner.machine.ticker.tick();
-            let begun = guest::begin(ready, run, abandoned)?;
+            let begun = guest::begin(ready, program.clone(), run, abandoned)?;
             drop(alone);
             let rest = match begun {
                 FirstPoll::Ready(finished) => {
@@ -163,10 +180,9 @@ impl Runtime {
                 finished?.ok_or(RunError::Lost { source: None })
             })
         } else {
-            let machine = inner.machine(run.limits.fuel.is_some())?;
-            let ready = machine.ready(program, &run.client, inner.ready_within()).await?;
+            let (inner, program) = (Arc::clone(&inner), program.clone());
             spawn_blocking(move || {
-                let finished = run_ready(&machine, &ready, run, Streams::Kept, abandoned);
+                let finished = inner.run(&program, run, Streams::Kept, abandoned);
                 drop(place);
                 finished
             })
@@ -178,26 +194,20 @@ impl Runtime {
 }
 
 impl Inner {
-    /// Runs `program` in this thread, which must not drive futures.
-    fn run_here(
+    fn run(
         &self,
         program: &Program,
         run: Run,
         streams: Streams,
+        mut abandoned: Abandoned,
     ) -> Result<RunOutcome, RunError> {
-        let machine = self.machine(run.limits.fuel.is_some())?;
-        let ready = if let Some(ready) = machine.compiled_before(program) {
-            ready
-        } else {
-            let driver = Builder::new_current_thread().enable_all().build();
-            let driver = driver.map_err(|error| RunError::Host {
-                what: "cannot start the compiler",
-                source: error.into(),
-            })?;
-            driver.block_on(machine.ready(program, &run.client, self.ready_within()))?
-        };
-        let (_waiting, abandoned) = oneshot::channel::<Infallible>();
-        run_ready(&machine, &ready, run, streams, abandoned)
+        let fueled = if run.limits.fuel.is_some() { Some(self.fueled()?) } else { None };
+        let machine = fueled.as_ref().unwrap_or(&self.machine);
+        let mut is_gone = || matches!(abandoned.try_recv(), Err(TryRecvError::Closed));
+        let ready = machine.ready(program, &run.client, self.ready_within(), &mut is_gone)?;
+        ready.check_entry(&run.entry)?;
+        let _ticking = machine.ticker.tick();
+        guest::run(&ready, program, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
     }
 
     /// Returns the maximum time that a run waits until its program is compiled.
@@ -217,32 +227,16 @@ impl Inner {
         Some((ready, alone))
     }
 
-    /// Returns the engine for runs with or without a fuel limit.
-    fn machine(&self, has_fuel: bool) -> Result<Arc<Machine>, RunError> {
-        if !has_fuel {
-            return Ok(Arc::clone(&self.machine));
-        }
+    fn fueled(&self) -> Result<Arc<Machine>, RunError> {
         let mut fueled = self.fueled.lock();
         if let Some(machine) = &*fueled {
             return Ok(Arc::clone(machine));
         }
         let compiler = Arc::clone(&self.compiler);
         let machine = Machine::new(&self.options, Fuel::Counted, self.disk.clone(), compiler)
-            .map_err(|error| RunError::Host { what: "cannot count fuel", source: error.into() })?;
+            .map_err(|error| RunError::Fuel { source: Box::new(error) })?;
         Ok(Arc::clone(fueled.insert(Arc::new(machine))))
     }
-}
-
-fn run_ready(
-    machine: &Machine,
-    ready: &Ready,
-    run: Run,
-    streams: Streams,
-    abandoned: Abandoned,
-) -> Result<RunOutcome, RunError> {
-    ready.check_entry(&run.entry)?;
-    let _ticking = machine.ticker.tick();
-    guest::run(ready, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
 }
 
 #[cfg(test)]

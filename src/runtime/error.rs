@@ -11,12 +11,17 @@ use tokio::task::JoinError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuntimeError {
-    /// The engine rejected its options, there is too little address space, or its thread could not be
-    /// started.
+    /// The engine rejected its options, or there is too little address space.
     #[error("cannot set up the WebAssembly engine")]
     Engine {
-        /// Reason of the engine or of the system.
+        /// The engine's reason.
         source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The thread that interrupts guests could not be started.
+    #[error("cannot start the thread that interrupts guests")]
+    Ticker {
+        /// The system's reason.
+        source: io::Error,
     },
 }
 
@@ -73,6 +78,20 @@ pub enum ProgramError {
     },
 }
 
+/// Step of a compilation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+pub enum CompileStep {
+    /// Another process on this machine compiles the program.
+    #[display("another process on this machine is compiling it")]
+    Elsewhere,
+    /// The compilation waits for a permit.
+    #[display("other modules are compiled first")]
+    Queued,
+    /// The compiler runs.
+    #[display("its compilation is in progress")]
+    Compiling,
+}
+
 /// Failure to compile a program.
 #[derive(Debug, Clone)]
 pub(crate) enum CompileError {
@@ -82,6 +101,8 @@ pub(crate) enum CompileError {
     Child(Arc<io::Error>),
     /// The time limit was reached while the processors were busy with other work.
     Busy,
+    /// No caller waited any longer when the compilation was at this step.
+    Unwanted(CompileStep),
     /// The thread that compiles has panicked.
     Panicked,
 }
@@ -93,19 +114,29 @@ pub enum RunError {
     /// The program is invalid. The program fails on every worker.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// The guest's clock could not be set up.
+    #[error("cannot set up the guest's clock")]
+    Clock {
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The guest's directory could not be created.
     #[error("cannot create the guest's directory")]
     Files {
         /// The system's reason.
         source: io::Error,
     },
-    /// This host cannot run the guest.
-    #[error("{what}")]
-    Host {
-        /// Description of the failure.
-        what: &'static str,
-        /// Reason of the engine or of the system.
+    /// The engine that counts fuel could not be set up.
+    #[error("cannot set up the engine that counts fuel")]
+    Fuel {
+        /// The engine's reason.
         source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The child process that compiles could not be started, or failed.
+    #[error("compiler failed")]
+    Compiler {
+        /// The error of the process.
+        source: Arc<io::Error>,
     },
     /// The compilation reached its time limit while the processors were busy with other work.
     #[error(
@@ -117,10 +148,12 @@ pub enum RunError {
         within: Duration,
     },
     /// The program was not compiled within the time that a run waits.
-    #[error("module is not compiled after {within:?}; try again later")]
+    #[error("module is not compiled after {within:?}: {step}; try again later")]
     NotCompiled {
         /// Time that the run waited.
         within: Duration,
+        /// Current step of the compilation.
+        step: CompileStep,
     },
     /// The thread that ran the guest panicked, or the process is shutting down.
     #[error("run was aborted")]

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use wasmtime::{Engine, InstancePre, Linker, Module, Store, UpdateDeadline, component};
+use wasmtime::{Engine, InstancePre, Linker, Module, Store, component};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::bindings::CommandPre;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
-use wasmtime_wasi::{FsPerms, ResourceTable, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::driver::{self, FirstPoll};
 use crate::error::{ProgramError, RunError};
@@ -24,7 +24,8 @@ use crate::exit::{Exit, Stop, reason};
 use crate::files::{FUNCTION_DIR, Folder};
 use crate::memory::MemoryLimit;
 use crate::output::{Output, Streams};
-use crate::quota::{FilesFull, Quota};
+use crate::program::Program;
+use crate::quota::Quota;
 use crate::run::{Limits, Run, RunEnd, RunOutcome};
 use crate::{host_call, system};
 
@@ -60,16 +61,6 @@ enum Form {
 
 /// Closed once no caller waits for the guest. No value is ever sent.
 pub(crate) type Abandoned = oneshot::Receiver<Infallible>;
-
-impl Guest {
-    /// Checks the quota of the guest's files, if it has one.
-    fn check_files(
-        &mut self,
-        check: impl FnOnce(&mut Quota, &mut ResourceTable) -> Result<(), FilesFull>,
-    ) -> Result<(), FilesFull> {
-        self.quota.as_mut().map_or(Ok(()), |quota| check(quota, self.wasi.ctx().table))
-    }
-}
 
 impl WasiView for Guest {
     fn ctx(&mut self) -> WasiCtxView<'_> {
@@ -176,11 +167,13 @@ impl Ready {
 /// [`RunError`] if the guest's files or its clock cannot be set up.
 pub(crate) fn run(
     ready: &Ready,
+    program: &Program,
     run: Run,
     streams: Streams,
     abandoned: Abandoned,
 ) -> Result<Option<RunOutcome>, RunError> {
-    driver::block_on(run_until_stopped(ready, run, streams, abandoned)).map_err(no_clock)?
+    driver::block_on(run_until_stopped(ready, program, run, streams, abandoned))
+        .map_err(|source| RunError::Clock { source })?
 }
 
 /// Runs a guest in this thread, even if the thread also drives futures, until the guest exits or waits,
@@ -190,19 +183,18 @@ pub(crate) fn run(
 /// As [`run`].
 pub(crate) fn begin(
     ready: Arc<Ready>,
+    program: Program,
     run: Run,
     abandoned: Abandoned,
 ) -> Result<FirstPoll<Result<Option<RunOutcome>, RunError>>, RunError> {
-    let run = async move { run_until_stopped(&ready, run, Streams::Kept, abandoned).await };
-    driver::begin(Box::pin(run)).map_err(no_clock)
-}
-
-fn no_clock(error: std::io::Error) -> RunError {
-    RunError::Host { what: "cannot set up the guest's clock", source: error.into() }
+    let run =
+        async move { run_until_stopped(&ready, &program, run, Streams::Kept, abandoned).await };
+    driver::begin(Box::pin(run)).map_err(|source| RunError::Clock { source })
 }
 
 async fn run_until_stopped(
     ready: &Ready,
+    program: &Program,
     mut run: Run,
     streams: Streams,
     abandoned: Abandoned,
@@ -222,16 +214,12 @@ async fn run_until_stopped(
     guest.ctx().table.set_max_capacity(host_call::RESOURCES_MAX);
     let mut store = Store::new(ready.engine(), guest);
     store.limiter(|guest| &mut guest.memory);
-    store.epoch_deadline_callback(|mut store| {
-        store.data_mut().check_files(Quota::check_if_due)?;
-        Ok(UpdateDeadline::Yield(1))
-    });
+    store.epoch_deadline_async_yield_and_update(1);
     store.set_epoch_deadline(1);
     if let Some(fuel) = limits.fuel {
-        store.set_fuel(fuel).map_err(|error| RunError::Host {
-            what: "cannot set the fuel",
-            source: error.into_boxed_dyn_error(),
-        })?;
+        store
+            .set_fuel(fuel)
+            .map_err(|error| RunError::Fuel { source: error.into_boxed_dyn_error() })?;
     }
 
     let (started, mut cpu) = (Instant::now(), Duration::ZERO);
@@ -251,14 +239,10 @@ async fn run_until_stopped(
             () = tokio::time::sleep(limits.wall) => Stop::Deadline,
         }
     };
-    let stop = match store.data_mut().check_files(Quota::check) {
-        Err(full) if !matches!(stop, Stop::Deadline) => Stop::Ended(Err(full.into())),
-        _ => stop,
-    };
     let wall = started.elapsed();
     ready.was_short.store(cpu <= ready.short_cpu, Ordering::Relaxed);
     let usage = TimeUsed { wall, cpu };
-    Ok(Some(outcome(&stop, &output, &store.data().memory, limits, usage)))
+    Ok(Some(outcome(&stop, program, &output, &store.data().memory, limits, usage)))
 }
 
 /// Time used by a run.
@@ -270,6 +254,7 @@ struct TimeUsed {
 
 fn outcome(
     stop: &Stop,
+    program: &Program,
     output: &Output,
     memory: &MemoryLimit,
     limits: Limits,
@@ -281,8 +266,9 @@ fn outcome(
         RunEnd::Trapped(_) => stop.host_error(),
         _ => None,
     };
-    let trap = host_error
-        .map(|error| format!("runtime: trap in a host call: {}\n", host_call::describe(error)));
+    let trap = host_error.map(|error| {
+        format!("runtime: trap in a host call: {}\n", host_call::describe(error, &program.bytes))
+    });
     if let Some(reason) = trap.or_else(|| reason(exit.ended, &limits, memory)) {
         if written.stderr.last().is_some_and(|last| *last != b'\n') {
             written.stderr.push(b'\n');

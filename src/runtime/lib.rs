@@ -43,5 +43,6 @@ mod memory;
 mod output;
 mod quota;
 mod settings;
+mod single_flight;
 mod system;
 mod ticker;

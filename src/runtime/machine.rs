@@ -1,29 +1,24 @@
 //! An engine with its settings and its compiled programs.
 
-use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, Shared, WeakShared};
-use parking_lot::Mutex;
 use task::cache::{Cache, Capacity};
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 use wasmtime::{
     Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, component,
 };
 
 use crate::compiler::Compiler;
 use crate::disk::Disk;
-use crate::error::{CompileError, ProgramError, RunError, RuntimeError};
+use crate::error::{CompileError, CompileStep, ProgramError, RunError, RuntimeError};
 use crate::guest::{self, Guest, Ready};
 use crate::load::{self, CompiledCode};
 use crate::memory::{INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
 use crate::options::RuntimeOptions;
 use crate::program::{Program, ProgramKey};
 use crate::settings::{Fuel, MemoryPlace, Settings};
+use crate::single_flight::{Demand, SingleFlight};
 use crate::ticker::Ticker;
 
 /// Address space reserved for one memory: all of its 32-bit addresses, so that the processor checks
@@ -48,17 +43,13 @@ pub(crate) struct Machine {
     commands: Linker<Guest>,
     components: component::Linker<Guest>,
     programs: Cache<ProgramKey, Arc<Ready>>,
-    /// Compilations in progress. Each stops when no caller waits for it any more.
-    pending: Mutex<HashMap<ProgramKey, WeakShared<Preparing>>>,
+    pending: SingleFlight<ProgramKey, Arc<Ready>>,
     compiler: Arc<Compiler>,
     pub(crate) ticker: Ticker,
     disk: Option<Arc<Disk>>,
     module_bytes_max: usize,
     short_cpu: Duration,
 }
-
-/// Compilation of a program.
-type Preparing = BoxFuture<'static, Result<Arc<Ready>, CompileError>>;
 
 impl Machine {
     /// Sets up an engine that looks up compiled code on `disk` and compiles the rest with `compiler`.
@@ -86,15 +77,15 @@ impl Machine {
         guest::commands::offer(&mut commands).map_err(refused)?;
         let mut components = component::Linker::new(&engine);
         guest::components::offer(&mut components).map_err(refused)?;
-        let ticker = Ticker::start(engine.clone())
-            .map_err(|source| RuntimeError::Engine { source: source.into() })?;
+        let ticker =
+            Ticker::start(engine.clone()).map_err(|source| RuntimeError::Ticker { source })?;
         Ok(Self {
             engine,
             settings,
             commands,
             components,
             programs: Cache::new(KEPT),
-            pending: Mutex::default(),
+            pending: SingleFlight::new(),
             compiler,
             ticker,
             disk,
@@ -103,17 +94,18 @@ impl Machine {
         })
     }
 
-    /// Returns the compiled `program`, after compiling it for `client` if necessary. Waits for at most
-    /// `within`. Cancel-safe.
+    /// Returns the compiled `program`, after compiling it for `client` if necessary. Blocks for at most
+    /// `within`, or until shortly after `is_gone` returns true.
     ///
     /// # Errors
     /// [`RunError::Program`] if the program is invalid, or other errors if this host cannot compile it
     /// now.
-    pub(crate) async fn ready(
+    pub(crate) fn ready(
         self: &Arc<Self>,
         program: &Program,
         client: &Arc<str>,
         within: Duration,
+        is_gone: &mut dyn FnMut() -> bool,
     ) -> Result<Arc<Ready>, RunError> {
         if let Some(ready) = self.compiled_before(program) {
             return Ok(ready);
@@ -122,13 +114,13 @@ impl Machine {
         if n_bytes > n_bytes_max {
             return Err(ProgramError::TooLarge { n_bytes, n_bytes_max }.into());
         }
-        let prepared = timeout(within, self.preparing(program, client)).await;
-        prepared.map_err(|_| RunError::NotCompiled { within })?.map_err(|error| match error {
+        let (machine, compiled, client) = (Arc::clone(self), program.clone(), Arc::clone(client));
+        let work = move |demand: &Demand| machine.prepare(&compiled, &client, demand);
+        self.pending.wait(program.key, within, is_gone, work).map_err(|error| match error {
             CompileError::Program(error) => error.into(),
-            CompileError::Child(source) => {
-                RunError::Host { what: "compiler failed", source: source.into() }
-            }
+            CompileError::Child(source) => RunError::Compiler { source },
             CompileError::Busy => RunError::ProcessorsBusy { within: self.compiler.within },
+            CompileError::Unwanted(step) => RunError::NotCompiled { within, step },
             CompileError::Panicked => RunError::Lost { source: None },
         })
     }
@@ -144,67 +136,39 @@ impl Machine {
         self.programs.get(&program.key)
     }
 
-    /// Returns the compilation of `program`, which all callers share.
-    fn preparing(self: &Arc<Self>, program: &Program, client: &Arc<str>) -> Shared<Preparing> {
-        let mut pending = self.pending.lock();
-        pending.retain(|_, preparing| preparing.upgrade().is_some());
-        if let Some(preparing) = pending.get(&program.key).and_then(WeakShared::upgrade) {
-            return preparing;
-        }
-        let (machine, compiled, client) = (Arc::clone(self), program.clone(), Arc::clone(client));
-        let preparing = async move { machine.prepare(compiled, client).await }.boxed().shared();
-        pending.extend(preparing.downgrade().map(|preparing| (program.key, preparing)));
-        preparing
-    }
-
-    async fn prepare(
-        self: Arc<Self>,
-        program: Program,
-        client: Arc<str>,
-    ) -> Result<Arc<Ready>, CompileError> {
-        // Another caller might have compiled it in the meantime.
-        if let Some(ready) = self.compiled_before(&program) {
-            return Ok(ready);
-        }
-        let found = match &self.disk {
-            Some(disk) => disk.find_or_take_turn(&self.engine, &program).await,
-            None => Err(None),
-        };
-        let is_new = found.is_err();
-        let (code, turn) = match found {
-            Ok(code) => (code, None),
-            Err(turn) => {
-                let compiling =
-                    self.compiler.compile(&self.engine, self.settings, &program, &client);
-                (compiling.await?, turn)
-            }
-        };
-        let load = move || {
-            let ready = self.load(&program, &code, is_new);
-            drop(turn);
-            ready
-        };
-        spawn_blocking(load)
-            .await
-            .map_err(|_| CompileError::Panicked)?
-            .map_err(CompileError::Program)
-    }
-
-    /// Loads compiled code, which is stored on the disk if it is new. Blocks.
-    fn load(
+    fn prepare(
         &self,
         program: &Program,
-        code: &CompiledCode,
-        is_new: bool,
-    ) -> Result<Arc<Ready>, ProgramError> {
-        let linked = self.link(program, code);
-        if let Err(error @ ProgramError::Import { .. }) = &linked {
-            self.compiler.note_refusal(program, error);
+        client: &Arc<str>,
+        demand: &Demand,
+    ) -> Result<Arc<Ready>, CompileError> {
+        // Another caller might have compiled it in the meantime.
+        if let Some(ready) = self.compiled_before(program) {
+            return Ok(ready);
         }
-        let ready = Arc::new(linked?);
+        demand.note_step(CompileStep::Elsewhere);
+        let found = self
+            .disk
+            .as_ref()
+            .map(|disk| disk.find_or_take_turn(&self.engine, program, &|| demand.is_wanted()));
+        let found = found.unwrap_or(Err(None));
+        let is_new = found.is_err();
+        let (code, _turn) = match found {
+            Ok(code) => (code, None),
+            Err(_) if !demand.is_wanted() => return Err(CompileError::Unwanted(demand.step())),
+            Err(turn) => {
+                let (engine, settings) = (&self.engine, self.settings);
+                (self.compiler.compile(engine, settings, program, client, demand)?, turn)
+            }
+        };
+        let linked = self.link(program, &code);
+        if let Err(error @ ProgramError::Import { .. }) = &linked {
+            self.compiler.note_refusal(program, client, error);
+        }
+        let ready = Arc::new(linked.map_err(CompileError::Program)?);
         // Only code that can run is kept, since new code evicts other code from the disk.
         if let Some(disk) = self.disk.as_ref().filter(|_| is_new) {
-            disk.keep(&self.engine, program, code);
+            disk.keep(&self.engine, program, &code);
         }
         self.programs.put(program.key, Arc::clone(&ready), ready.n_bytes());
         Ok(ready)

@@ -1,5 +1,7 @@
 //! Limits and usage of a guest's memory.
 
+use std::mem;
+
 use wasmtime::ResourceLimiter;
 
 /// Maximum total number of elements in all tables. A table contains the functions that a guest calls by
@@ -28,6 +30,8 @@ pub(crate) struct MemoryLimit {
     pub(crate) peak_bytes: usize,
     /// Number of elements in all tables.
     n_elements: usize,
+    /// Latest growth, to be undone if the system refuses it.
+    last: Growth,
     /// The first denied growth.
     pub(crate) denied: Option<DeniedGrowth>,
     /// True once the guest is instantiated.
@@ -41,6 +45,12 @@ pub(crate) enum DeniedGrowth {
     AtStart,
     /// A later growth was denied. The guest's instruction returned -1.
     Later,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Growth {
+    bytes: usize,
+    n_elements: usize,
 }
 
 impl MemoryLimit {
@@ -57,13 +67,11 @@ impl ResourceLimiter for MemoryLimit {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         // Growth beyond the maximum that the module declares fails regardless of the limit.
-        if maximum.is_some_and(|maximum| desired > maximum) {
-            return Ok(false);
-        }
-        // Growth that the system refuses counts, too.
-        let bytes = self.bytes.saturating_add(desired.saturating_sub(current));
+        let is_ours = maximum.is_none_or(|maximum| desired <= maximum);
+        let growth = desired.saturating_sub(current);
+        let bytes = self.bytes.saturating_add(growth);
         if bytes > self.bytes_max {
-            if self.denied.is_none() {
+            if is_ours && self.denied.is_none() {
                 let is_first = !self.has_started && current == 0;
                 self.denied =
                     Some(if is_first { DeniedGrowth::AtStart } else { DeniedGrowth::Later });
@@ -71,22 +79,35 @@ impl ResourceLimiter for MemoryLimit {
             return Ok(false);
         }
         self.bytes = bytes;
+        self.last = Growth { bytes: growth, n_elements: 0 };
         self.peak_bytes = self.peak_bytes.max(bytes);
         Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.bytes = self.bytes.saturating_sub(mem::take(&mut self.last).bytes);
+        Ok(())
     }
 
     fn table_growing(
         &mut self,
         current: usize,
         desired: usize,
-        maximum: Option<usize>,
+        _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let n_elements = self.n_elements.saturating_add(desired.saturating_sub(current));
-        if n_elements > TABLE_ELEMENTS_MAX || maximum.is_some_and(|maximum| desired > maximum) {
+        let growth = desired.saturating_sub(current);
+        let n_elements = self.n_elements.saturating_add(growth);
+        if n_elements > TABLE_ELEMENTS_MAX {
             return Ok(false);
         }
         self.n_elements = n_elements;
+        self.last = Growth { bytes: 0, n_elements: growth };
         Ok(true)
+    }
+
+    fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.n_elements = self.n_elements.saturating_sub(mem::take(&mut self.last).n_elements);
+        Ok(())
     }
 
     fn instances(&self) -> usize {

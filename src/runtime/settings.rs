@@ -1,5 +1,7 @@
 //! Engine settings that compiled code depends on.
 
+use std::num::NonZeroUsize;
+
 use wasmtime::{Config, Engine};
 
 /// Stack size of a guest: the engine's default, and eight times the stack of a thread in WASI's C
@@ -60,7 +62,8 @@ impl Settings {
             .epoch_interruption(true)
             .max_wasm_stack(STACK_BYTES)
             .async_stack_size(STACK_BYTES + HOST_STACK_BYTES)
-            .wasm_backtrace_max_frames(None)
+            // One frame suffices: the innermost one identifies a failed host call.
+            .wasm_backtrace_max_frames(Some(NonZeroUsize::MIN))
             // Results are compared between machines, so NaN and SIMD must be deterministic.
             .cranelift_nan_canonicalization(true)
             .relaxed_simd_deterministic(true);

@@ -74,6 +74,11 @@ pub(crate) fn disk_bytes(metadata: &Metadata) -> u64 {
     metadata.blocks().saturating_mul(BLOCK_BYTES)
 }
 
+/// Returns the allocation unit of the file system.
+pub(crate) fn cluster_bytes(metadata: &Metadata) -> u64 {
+    metadata.blksize()
+}
+
 /// Returns the device and inode of an open file that was unlinked.
 pub(crate) fn nameless_file(metadata: &Metadata) -> Option<(u64, u64)> {
     (metadata.nlink() == 0).then(|| (metadata.dev(), metadata.ino()))

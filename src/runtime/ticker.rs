@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use wasmtime::Engine;
 
 /// Time for which a guest computes before it yields. Deadlines and cancellations are noticed with at
@@ -36,6 +36,8 @@ struct TickerState {
     /// Number of guests started so far. The thread compares it with the number at the last tick, to
     /// detect that a guest has started.
     n_started: u64,
+    /// True while the thread sleeps.
+    is_asleep: bool,
     is_stopping: bool,
 }
 
@@ -58,7 +60,9 @@ impl Ticker {
         let mut state = self.shared.state.lock();
         state.n_running += 1;
         state.n_started = state.n_started.wrapping_add(1);
-        self.shared.changed.notify_one();
+        if state.is_asleep {
+            self.shared.changed.notify_one();
+        }
         Ticking(Arc::clone(&self.shared))
     }
 }
@@ -82,16 +86,17 @@ impl Drop for Ticking {
 }
 
 impl SharedTicker {
-    #[expect(clippy::disallowed_methods, reason = "no task runs on this thread")]
     fn tick_until_stopped(&self, engine: &Engine) {
         let mut state = self.state.lock();
         let mut n_seen = state.n_started;
         while !state.is_stopping {
             if state.n_running == 0 && state.n_started == n_seen {
+                state.is_asleep = true;
                 self.changed.wait(&mut state);
+                state.is_asleep = false;
             } else {
                 n_seen = state.n_started;
-                MutexGuard::unlocked(&mut state, || thread::sleep(TICK));
+                self.changed.wait_for(&mut state, TICK);
                 engine.increment_epoch();
             }
         }

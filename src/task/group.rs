@@ -30,10 +30,7 @@ impl Group {
     ///
     /// When the group stops, `work` is dropped at an await point, so it must be cancel-safe.
     pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.0.stop.clone();
-        self.spawn_to_end(name, async move {
-            stop.run_until_cancelled(work).await;
-        });
+        self.spawn_boxed(name, Box::pin(work));
     }
 
     /// Runs `work` until it completes, even if the group stops. [`Self::shutdown`] waits for it.
@@ -44,7 +41,18 @@ impl Group {
         name: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let work: Work = Box::pin(work);
+        self.spawn_boxed_to_end(name, Box::pin(work));
+    }
+
+    fn spawn_boxed(&self, name: &'static str, work: Work) {
+        let stop = self.0.stop.clone();
+        let work = async move {
+            stop.run_until_cancelled(work).await;
+        };
+        self.spawn_boxed_to_end(name, Box::pin(work));
+    }
+
+    fn spawn_boxed_to_end(&self, name: &'static str, work: Work) {
         self.0.tasks.spawn(work.instrument(debug_span!("task", name)));
     }
 

@@ -7,7 +7,6 @@
 //! - [`file`](mod@file): atomic, durable writes. [`private`]: files and directories that only
 //!   their owner can read. [`lock`]: locks between processes.
 //! - [`cache`]: a bounded LRU cache. [`tally`]: counts for each holder, with limits.
-//!   [`fair_queue`]: a queue in which clients take turns.
 //! - [`causes`]: an error and its sources as a single text. [`process`]: child processes, and
 //!   figures about processes. [`traces`]: propagation of traces between nodes and services.
 //!
@@ -24,7 +23,6 @@ pub mod backoff;
 pub mod cache;
 pub mod causes;
 pub mod clock;
-pub mod fair_queue;
 pub mod file;
 pub mod group;
 pub mod lock;

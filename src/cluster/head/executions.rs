@@ -12,7 +12,7 @@ use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::clock::Clock;
 use task::tally::Tally;
-use tokio::sync::{SetOnce, broadcast};
+use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionPeerBody, Usage};
 use wire::functions::ResultGroupBody;
@@ -35,7 +35,7 @@ const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Executions {
     history: Arc<Mutex<History>>,
-    pub(super) events: Events,
+    events: Events,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ struct History {
 struct ExecutionEntry {
     request_id: String,
     started: Instant,
-    canceled: SetOnce<Cause>,
+    canceled: Notify,
     progress: Mutex<ExecutionProgress>,
 }
 
@@ -61,6 +61,8 @@ struct ExecutionEntry {
 struct ExecutionProgress {
     /// Response body without the results. The elapsed time is set when the execution has ended.
     body: ExecutionBody,
+    /// Reason for ending the execution early. Only meaningful after `canceled` was notified.
+    cause: Cause,
     /// Outcome; `None` while the execution is in progress.
     result: Option<Arc<Execution>>,
 }
@@ -109,8 +111,8 @@ impl Executions {
         let entry = Arc::new(ExecutionEntry {
             request_id: request_id.to_owned(),
             started: Instant::now(),
-            canceled: SetOnce::new(),
-            progress: Mutex::new(ExecutionProgress { body, result: None }),
+            canceled: Notify::new(),
+            progress: Mutex::new(ExecutionProgress { body, cause: Cause::Caller, result: None }),
         });
         let mut history = self.history.lock();
         history.by_id.insert(request_id.to_owned(), Arc::clone(&entry));
@@ -145,7 +147,7 @@ impl Executions {
         let entry = self.entry(id)?;
         let is_in_progress = entry.progress.lock().result.is_none();
         if is_in_progress {
-            entry.cancel(Cause::Caller);
+            entry.canceled.notify_one();
         }
         Some(is_in_progress)
     }
@@ -175,7 +177,8 @@ impl Executions {
     /// Cancels all executions in progress because the node is stopping.
     pub(super) fn stop(&self) {
         for entry in self.entries_in_progress() {
-            entry.cancel(Cause::Stopping);
+            entry.progress.lock().cause = Cause::Stopping;
+            entry.canceled.notify_one();
         }
     }
 
@@ -212,11 +215,6 @@ impl History {
 }
 
 impl ExecutionEntry {
-    fn cancel(&self, cause: Cause) {
-        // Fails if it is already canceled.
-        drop(self.canceled.set(cause));
-    }
-
     fn body(&self, with_results: bool) -> ExecutionBody {
         let progress = self.progress.lock();
         let mut body = progress.body.clone();
@@ -239,7 +237,8 @@ impl Track {
 
     /// Waits until the execution is canceled and returns the reason. Cancel-safe.
     pub(super) async fn canceled(&self) -> Cause {
-        *self.entry.canceled.wait().await
+        self.entry.canceled.notified().await;
+        self.entry.progress.lock().cause
     }
 
     /// Returns the time since the execution was started.
@@ -352,7 +351,7 @@ impl Track {
     }
 
     /// Records that the execution was canceled.
-    pub(super) fn cancel(&self, execution: Execution) -> Arc<Execution> {
+    pub(super) fn cancel(self, execution: Execution) -> Arc<Execution> {
         self.emit(|request_id| ClusterEventKind::Canceled { request_id });
         self.finish("canceled", execution)
     }
@@ -412,7 +411,9 @@ impl Track {
 impl Drop for Track {
     fn drop(&mut self) {
         if self.entry.progress.lock().result.is_none() {
-            self.cancel(Execution::cut_short(self.request_id().to_owned(), Cause::Caller));
+            self.emit(|request_id| ClusterEventKind::Canceled { request_id });
+            let request_id = self.request_id().to_owned();
+            self.finish("canceled", Execution::cut_short(request_id, Cause::Caller));
         }
     }
 }

@@ -86,6 +86,7 @@ pub(super) async fn gather(
         messages: BTreeMap::new(),
         sending: FuturesUnordered::new(),
         open: BTreeMap::new(),
+        closed_lines: BTreeSet::new(),
         given_up: BTreeSet::new(),
         n_final_refusals: 0,
         is_hedging: false,
@@ -117,8 +118,9 @@ pub(super) async fn gather(
     std::mem::take(&mut work.gathered)
 }
 
-/// Outcome of sending a work order.
-type Sent = Result<(), ExchangeError>;
+/// Outcome of sending a work order: the number of the [line](crate::network::line) on which the order
+/// was sent, or `None` if the order had its own stream.
+type Sent = Result<Option<u64>, ExchangeError>;
 
 /// The work orders of a request.
 struct Work<'a> {
@@ -130,6 +132,9 @@ struct Work<'a> {
     sending: FuturesUnordered<BoxFuture<'static, (PeerId, Sent)>>,
     /// Work orders that have no result yet, keyed by worker.
     open: BTreeMap<PeerId, Open>,
+    /// Numbers of lines that were closed before the line of an open order was known. If the order turns
+    /// out to have been sent on one of them, it is lost.
+    closed_lines: BTreeSet<u64>,
     /// Workers that failed and are not tried again.
     given_up: BTreeSet<PeerId>,
     /// Number of workers that claimed that no worker could run the order.
@@ -175,6 +180,8 @@ struct Open {
     until: Instant,
     /// Time at which a spare runs the order too; `None` if a spare was already used or none is intended.
     hedge_at: Option<Instant>,
+    /// Line that the order was sent on, once known.
+    line: Option<u64>,
     _lease: Lease,
 }
 
@@ -193,6 +200,7 @@ impl Work<'_> {
             is_compiling: false,
             until,
             hedge_at,
+            line: None,
             _lease: lease,
         };
         self.open.insert(peer.clone(), open);
@@ -229,12 +237,20 @@ impl Work<'_> {
     }
 
     fn note_sent(&mut self, peer: &PeerId, sent: Sent) {
-        if let Err(error) = sent {
-            self.fail(peer, Failure::Unreached(chain(&error)));
-        } else if self.given_up.contains(peer) {
-            // The peer was given up while the order was being sent. A cancellation that arrived
-            // before the order had no effect, so it is repeated.
-            self.head.cancel_at(peer, self.track.request_id());
+        match sent {
+            Err(error) => self.fail(peer, Failure::Unreached(chain(&error))),
+            Ok(Some(number)) if self.closed_lines.contains(&number) => {
+                self.fail(peer, Failure::Lost);
+            }
+            Ok(line) => {
+                if let Some(open) = self.open.get_mut(peer) {
+                    open.line = line;
+                } else if self.given_up.contains(peer) {
+                    // The peer was given up while the order was being sent. A cancellation that arrived
+                    // before the order had no effect, so it is repeated.
+                    self.head.cancel_at(peer, self.track.request_id());
+                }
+            }
         }
     }
 
@@ -252,9 +268,17 @@ impl Work<'_> {
                     Err(failure) => self.fail(&peer, failure),
                 }
             }
+            ReplyKind::LineClosed(number) => match self.open.get(&peer).map(|open| open.line) {
+                Some(Some(line)) if line == number => self.fail(&peer, Failure::Lost),
+                Some(None) => {
+                    self.closed_lines.insert(number);
+                }
+                _ => {}
+            },
             ReplyKind::Waiting => self.note_pending(&peer, false),
             ReplyKind::Compiling => self.note_pending(&peer, true),
             ReplyKind::Running => self.note_running(&peer),
+            ReplyKind::Stalled => self.hedge(&peer, Instant::now()),
             ReplyKind::Sending => self.note_sending(&peer),
             ReplyKind::Gone => {
                 if self.open.contains_key(&peer) {

@@ -31,10 +31,14 @@ pub(super) enum ReplyKind {
     Running,
     /// The worker responded to the work order. Includes the outcome of checking the signature.
     Answered(Box<Result<NodeResult, Failure>>, Signed),
+    /// The worker missed pings while it ran an order.
+    Stalled,
     /// A part of a long response of the worker has arrived.
     Sending,
     /// The last connection to the peer was closed.
     Gone,
+    /// The line with this number was closed. A later line might exist.
+    LineClosed(u64),
 }
 
 /// Readiness of a peer to run the function of a roll call.

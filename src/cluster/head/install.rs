@@ -22,8 +22,8 @@ use super::node_registry::Access;
 use super::report::list_names;
 use super::{Client, ClientShare, Head, admit};
 use crate::message::{
-    Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, Message, OFFER_PROTOCOL,
-    WORK_PROTOCOL, json,
+    Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse,
+    Message, OFFER_PROTOCOL, WORK_PROTOCOL, json,
 };
 use crate::metrics;
 use crate::network::PublishError;
@@ -35,8 +35,9 @@ pub(super) struct Installs {
     /// Simultaneous requests to install.
     shares: Tally<Client>,
     uploads: Arc<Semaphore>,
-    /// Reports from workers about installed and evicted functions.
-    reports: broadcast::Sender<(PeerId, Message)>,
+    answers: broadcast::Sender<(PeerId, InstallFunctionResponse)>,
+    /// Reports from workers about evicted functions.
+    reports: broadcast::Sender<(PeerId, EvictFunctionsResponse)>,
 }
 
 impl Default for Installs {
@@ -45,9 +46,10 @@ impl Default for Installs {
             shares: Tally::default(),
             // Limits simultaneous uploads. Each can need 260 MiB of memory.
             uploads: Arc::new(Semaphore::new(2)),
-            // If a burst of reports overflows the channel, a request can miss some. An installation then
-            // completes when the head itself has the function, and for an eviction, a worker counts as
-            // silent.
+            // If a burst of responses overflows the channel, a request can miss its response. The request
+            // then completes when the head itself has the function.
+            answers: broadcast::Sender::new(256),
+            // A worker whose report is lost in the same way counts as silent.
             reports: broadcast::Sender::new(256),
         }
     }
@@ -85,7 +87,7 @@ impl Head {
         };
         // The same time limit as in b7s version 1 for sending the message.
         let deadline = Instant::now() + Duration::from_secs(10);
-        let mut reports = self.0.installs.reports.subscribe();
+        let mut answers = self.0.installs.answers.subscribe();
         let topic = subgroup.map_or(GENERAL_TOPIC, Subgroup::as_str);
         let mut pending: BTreeSet<PeerId> =
             match self.publish_install(function.clone(), topic).await {
@@ -115,10 +117,8 @@ impl Head {
                         None => reasons.push("the head is stopping".to_owned()),
                     }
                 }
-                report = reports.recv() => {
-                    let Ok((peer, Message::InstallFunctionResponse(answer))) = report else {
-                        continue;
-                    };
+                answer = answers.recv() => {
+                    let Ok((peer, answer)) = answer else { continue };
                     if answer.cid != cid || !pending.remove(&peer) {
                         continue;
                     }
@@ -142,10 +142,10 @@ impl Head {
         Ok(outcome(&code, message))
     }
 
-    /// Handles a worker's response to an installation or an eviction.
-    pub(crate) fn note_report(&self, peer: PeerId, report: Message) {
-        // Sending fails if none is in progress.
-        drop(self.0.installs.reports.send((peer, report)));
+    /// Handles a worker's response to an installation.
+    pub(crate) fn note_installed(&self, peer: PeerId, answer: InstallFunctionResponse) {
+        // Sending fails if no installation is in progress.
+        drop(self.0.installs.answers.send((peer, answer)));
     }
 
     /// Returns a permit for one more upload, unless too many are in progress.
@@ -256,9 +256,7 @@ impl Head {
             select! {
                 () = &mut sending, if !is_sent => is_sent = true,
                 report = reports.recv() => {
-                    let Ok((peer, Message::EvictFunctionsResponse(report))) = report else {
-                        continue;
-                    };
+                    let Ok((peer, report)) = report else { continue };
                     if report.request_id == request_id && pending.remove(&peer) {
                         reported.insert(peer, evicted(report));
                     }
@@ -271,6 +269,12 @@ impl Head {
         let nodes = reported.into_iter();
         let nodes = nodes.map(|(peer, body)| EvictedBody { peer_id: peer.to_string(), ..body });
         EvictResponse { nodes: nodes.collect() }
+    }
+
+    /// Handles a worker's report about evicted functions.
+    pub(crate) fn note_evicted(&self, peer: PeerId, report: EvictFunctionsResponse) {
+        // Sending fails if no eviction is in progress.
+        drop(self.0.installs.reports.send((peer, report)));
     }
 }
 

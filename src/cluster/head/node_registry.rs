@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use task::file::{FileMode, read_at_most, write_atomic};
 use task::wait;
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tracing::info;
 use wire::functions::NodeApproval;
@@ -50,11 +51,9 @@ struct Decisions {
 }
 
 /// Decision about a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Decision {
     /// True if the node gets no new work.
-    #[serde(rename = "cordoned")]
     pub(super) is_cordoned: bool,
     /// Approval to work at all.
     pub(super) approval: NodeApproval,
@@ -91,8 +90,10 @@ impl Access {
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredDecision {
     id: String,
-    #[serde(flatten)]
-    decision: Decision,
+    #[serde(default)]
+    cordoned: bool,
+    #[serde(default)]
+    approval: NodeApproval,
 }
 
 /// The stored decisions could not be read.
@@ -256,17 +257,19 @@ fn read(path: &Path) -> io::Result<BTreeMap<PeerId, Decision>> {
         Err(error) => return Err(error),
     };
     let decisions: Vec<StoredDecision> = serde_json::from_slice(&bytes)?;
-    let decision = |StoredDecision { id, decision }: StoredDecision| match id.parse() {
-        Ok(peer) => Ok((peer, decision)),
-        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+    let decision = |StoredDecision { id, cordoned, approval }: StoredDecision| {
+        let peer = id.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok((peer, Decision { is_cordoned: cordoned, approval }))
     };
     decisions.into_iter().map(decision).collect()
 }
 
 fn write(path: &Path, decisions: &BTreeMap<PeerId, Decision>) -> io::Result<()> {
-    let stored = decisions
-        .iter()
-        .map(|(peer, decision)| StoredDecision { id: peer.to_string(), decision: *decision });
+    let stored = decisions.iter().map(|(peer, decision)| StoredDecision {
+        id: peer.to_string(),
+        cordoned: decision.is_cordoned,
+        approval: decision.approval,
+    });
     let encoded = serde_json::to_vec_pretty(&stored.collect::<Vec<_>>())?;
     write_atomic(path, &encoded, FileMode::Public)
 }
@@ -306,9 +309,13 @@ impl Head {
         if !is_in_advance && !self.knows_node(&peer) {
             return Err(ChangeError::Unknown);
         }
+        let (done, outcome) = oneshot::channel();
         let head = Arc::clone(&self.0);
-        let decided = spawn_blocking(move || head.decide(&peer, change));
-        decided.await.unwrap_or(Err(ChangeError::Stopping))
+        self.0.context.group.spawn("node change", async move {
+            // Fails if the caller no longer waits.
+            drop(done.send(head.decide(peer, change).await));
+        });
+        outcome.await.unwrap_or(Err(ChangeError::Stopping))
     }
 
     /// Waits up to `within` until `peer` runs no order of this head. Cancel-safe.
@@ -323,12 +330,16 @@ impl Head {
 }
 
 impl HeadParts {
-    /// Stores the decision about `peer` and applies it. Blocks on the disk.
-    fn decide(&self, peer: &PeerId, change: NodePatch) -> Result<(), ChangeError> {
-        let Decision { is_cordoned, approval } = self.registry.decide(peer, |decision| {
-            decision.is_cordoned = change.cordoned.unwrap_or(decision.is_cordoned);
-            decision.approval = change.approval.unwrap_or(decision.approval);
-        })?;
+    async fn decide(&self, peer: PeerId, change: NodePatch) -> Result<(), ChangeError> {
+        let (registry, id) = (self.registry.clone(), peer.clone());
+        let decided = spawn_blocking(move || {
+            registry.decide(&id, |decision| {
+                decision.is_cordoned = change.cordoned.unwrap_or(decision.is_cordoned);
+                decision.approval = change.approval.unwrap_or(decision.approval);
+            })
+        });
+        let Decision { is_cordoned, approval } =
+            decided.await.map_err(|_| ChangeError::Stopping)??;
         let approval = match approval {
             NodeApproval::Approved => "approved",
             NodeApproval::Refused => "refused",

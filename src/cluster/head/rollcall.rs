@@ -8,6 +8,7 @@ use task::traces::Carrier;
 use tokio::select;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
+use web::rate_limit::Rate;
 
 use super::executions::Track;
 use super::inbox::{Inbox, Readiness, Reply, ReplyKind};
@@ -276,11 +277,16 @@ async fn grant(queued: &mut Option<QueuedRequest>) -> Option<Vec<Lease>> {
 /// Maximum of the minimum time between publications for peers that have joined a topic.
 const JOINED_AFTER_MAX: Duration = Duration::from_secs(1);
 
+/// Limit of the roll calls of a head that are repeated since a peer has joined a topic. A peer that joins
+/// and leaves repeatedly must not make the head exceed the gossip limits of its workers.
+pub(super) const JOIN_CALLS: Rate = Rate::per_second(20, 50);
+
 /// Maximum time until the next publication.
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(32);
 
 /// Publishes one roll call repeatedly. A publication is due if there was none yet, if `again_after` has
-/// passed, or if a peer has joined a topic since the latest one and `joined_after` has passed.
+/// passed, or if a peer has joined a topic since the latest one, `joined_after` has passed, and
+/// [`JOIN_CALLS`] allows it.
 #[derive(Debug)]
 pub(super) struct Calls {
     message: Vec<u8>,
@@ -326,7 +332,7 @@ impl Calls {
         // Checks often whether a worker has joined the topic. Such a worker has missed the call, since
         // gossip does not repeat messages.
         self.look_at = now + Duration::from_millis(100);
-        if !self.is_due(now, n_joins) {
+        if !self.is_due(now, n_joins, || head.join_calls.lock().take(now)) {
             return;
         }
         match head.context.network.publish(topic, self.message.clone()).await {
@@ -343,10 +349,10 @@ impl Calls {
         self.note_published(now, n_joins);
     }
 
-    fn is_due(&self, now: Instant, n_joins: u64) -> bool {
+    fn is_due(&self, now: Instant, n_joins: u64, admit_join: impl FnOnce() -> bool) -> bool {
         let Some(at) = self.published_at else { return true };
         let is_joined = n_joins != self.n_joins && at + self.joined_after <= now;
-        at + self.again_after <= now || is_joined
+        at + self.again_after <= now || is_joined && admit_join()
     }
 
     fn note_published(&mut self, now: Instant, n_joins: u64) {
@@ -418,7 +424,7 @@ mod tests {
         };
         let mut publish = |seconds: f64, n_joins| {
             let now = start + Duration::from_secs_f64(seconds);
-            let is_due = calls.is_due(now, n_joins);
+            let is_due = calls.is_due(now, n_joins, || true);
             if is_due {
                 calls.note_published(now, n_joins);
             }
@@ -429,6 +435,9 @@ mod tests {
         assert_eq!((published.len(), &published[..6]), (103, &[0, 1, 3, 7, 15, 25][..]));
         assert_eq!([101.0, 101.6].map(|at| publish(at, 995)), [false, true], "by time");
         assert_eq!([105.0, 105.7].map(|at| publish(at, 995)), [false, true], "later each time");
+        calls.n_joins = 0;
+        let now = start + Duration::from_secs(108);
+        assert!(!calls.is_due(now, 995, || false) && calls.is_due(now, 995, || true));
     }
 
     #[test]

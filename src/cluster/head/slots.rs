@@ -4,7 +4,7 @@
 //! A worker of this program sends its functions and free slots to the heads, repeatedly and after
 //! changes. While an offer is fresh, the head acquires slots here by the rules of `placement.rs`
 //! instead of calling the roll. If all eligible workers are busy, requests wait in the fair order of
-//! `task::fair_queue`. Nodes without offers are found by roll call.
+//! `fair_queue.rs`. Nodes without offers are found by roll call.
 
 mod worker;
 
@@ -15,7 +15,6 @@ use std::time::Duration;
 use model::function::FunctionId;
 use model::node::PeerId;
 use parking_lot::Mutex;
-use task::fair_queue::{FairQueue, Verdict};
 use tokio::select;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -27,6 +26,7 @@ use super::placement::{
     Candidate, HEDGE_AFTER_UNKNOWN, RunTime, Trust, choose, expect_completion, is_newcomer,
 };
 use crate::attributes::Requirements;
+use crate::fair_queue::{FairQueue, Verdict};
 use crate::peers::NodeOffer;
 use crate::result_groups::ResultGroup;
 
@@ -94,6 +94,8 @@ struct SlotTable {
     /// Decisions about access to work.
     registry: NodeRegistry,
     workers: BTreeMap<PeerId, WorkerState>,
+    /// If more workers are known, workers without an offer are forgotten.
+    n_workers_max: usize,
     /// Waiting requests. Limited by the number of executions in progress.
     queue: FairQueue<Client, Waiting, Vec<Lease>>,
     /// Usual run time of each function, over all workers.
@@ -139,9 +141,10 @@ impl QueuedRequest {
 }
 
 impl Slots {
-    /// Creates an empty table. `registry` decides which workers can get work.
-    pub(super) fn new(registry: NodeRegistry) -> Self {
-        Self(Arc::new(Mutex::new(SlotTable { registry, ..SlotTable::default() })))
+    /// Creates an empty table. If more than `n_workers_max` workers are known, workers without an offer
+    /// are forgotten. `registry` decides which workers can get work.
+    pub(super) fn new(registry: NodeRegistry, n_workers_max: usize) -> Self {
+        Self(Arc::new(Mutex::new(SlotTable { registry, n_workers_max, ..SlotTable::default() })))
     }
 
     /// Serves waiting requests after the access of workers has changed.
@@ -226,6 +229,30 @@ impl Slots {
         self.0.lock().worker(peer).note_silence(Instant::now());
     }
 
+    /// Returns the workers that have been running an order for longer than `age` or have an unanswered
+    /// ping.
+    pub(super) fn slow_workers(&self, age: Duration) -> Vec<PeerId> {
+        let (now, table) = (Instant::now(), self.0.lock());
+        let slow = table.workers.iter().filter(|(_, worker)| worker.is_slow(age, now));
+        slow.map(|(peer, _)| peer.clone()).collect()
+    }
+
+    /// Records that a worker was sent a ping. Returns true if the worker has just missed too many
+    /// pings.
+    pub(super) fn note_ping(&self, peer: &PeerId) -> bool {
+        self.0.lock().workers.get_mut(peer).is_some_and(WorkerState::note_ping)
+    }
+
+    /// Records that a worker answered a ping.
+    pub(super) fn note_pong(&self, peer: &PeerId) {
+        let mut table = self.0.lock();
+        if let Some(worker) = table.workers.get_mut(peer)
+            && worker.note_pong()
+        {
+            self.grant(table);
+        }
+    }
+
     /// Forgets a disconnected worker.
     pub(super) fn note_lost(&self, peer: &PeerId) {
         let mut table = self.0.lock();
@@ -240,6 +267,11 @@ impl Slots {
     /// request if enough workers are eligible but busy.
     pub(super) fn take(&self, client: &Client, want: SlotRequest) -> SlotGrant {
         let mut table = self.0.lock();
+        if table.queue.len() == 0
+            && let Some(peers) = table.choose_workers(&want, &BTreeSet::new())
+        {
+            return SlotGrant::Now(self.leases(&mut table, peers, want.function));
+        }
         if table.n_could_run(&want) < want.n {
             return SlotGrant::Unknown;
         }
@@ -271,12 +303,13 @@ impl Slots {
         });
         let spares = spares.collect();
         let peers = SlotTable::draw(spares, 1)?;
-        peers.into_iter().next().map(|peer| self.lease(&mut table, peer, want.function))
+        self.leases(&mut table, peers, want.function).pop()
     }
 
     /// Takes a slot of `peer`, which reported ready, regardless of its offer.
     pub(super) fn take_of(&self, peer: &PeerId, function: FunctionId) -> Lease {
-        self.lease(&mut self.0.lock(), peer.clone(), function)
+        let mut table = self.0.lock();
+        Lease { peer: peer.clone(), number: table.take(peer, function), slots: self.clone() }
     }
 
     /// Returns the relative probability of choosing `peer`, or `None` while it is paused for not
@@ -312,8 +345,17 @@ impl Slots {
         Some((worker.offer.as_ref()?.0.n_slots, worker.n_free()))
     }
 
-    fn lease(&self, table: &mut SlotTable, peer: PeerId, function: FunctionId) -> Lease {
-        Lease { number: table.take(&peer, function), peer, slots: self.clone() }
+    fn leases(
+        &self,
+        table: &mut SlotTable,
+        peers: Vec<PeerId>,
+        function: FunctionId,
+    ) -> Vec<Lease> {
+        let lease = |peer: PeerId| {
+            let number = table.take(&peer, function);
+            Lease { peer, number, slots: self.clone() }
+        };
+        peers.into_iter().map(lease).collect()
     }
 
     fn release(&self, lease: &Lease) {
@@ -351,8 +393,7 @@ impl Slots {
                 return Verdict::Waits;
             };
             table.n_served += 1;
-            let lease = |peer| self.lease(&mut table, peer, waiting.want.function);
-            Verdict::Served(peers.into_iter().map(lease).collect())
+            Verdict::Served(self.leases(&mut table, peers, waiting.want.function))
         });
         table.queue = queue;
         drop(table);
@@ -362,6 +403,9 @@ impl Slots {
 
 impl SlotTable {
     fn worker(&mut self, peer: &PeerId) -> &mut WorkerState {
+        if self.workers.len() >= self.n_workers_max && !self.workers.contains_key(peer) {
+            self.workers.retain(|_, worker| worker.offer.is_some() || !worker.running.is_empty());
+        }
         self.workers.entry(peer.clone()).or_default()
     }
 

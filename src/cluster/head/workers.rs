@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use model::node::PeerId;
@@ -11,8 +13,8 @@ use parking_lot::Mutex;
 use task::group::Group;
 use task::traces::Carrier;
 use tokio::select;
-use tokio::sync::OnceCell;
-use tracing::{debug, warn};
+use tokio::time::sleep;
+use tracing::{debug, info, warn};
 use wire::executions::ClusterEventKind;
 use wire::functions::{ClusterBody, ExecuteRequest};
 
@@ -27,6 +29,11 @@ use crate::metrics;
 use crate::network::line::{Frame, Frames, Incoming, Line};
 use crate::network::{ExchangeError, Network};
 use crate::peers::{NodeOffer, WorkProtocol};
+
+/// Age of a running order after which the head pings its worker, and the interval between these pings.
+/// Two missed pings are noticed well before the order times out, but a short stall of a busy machine is
+/// tolerated.
+const PING_EVERY: Duration = Duration::from_secs(1);
 
 impl Order {
     /// Returns the work order of request `request_id`, encoded for `protocol`.
@@ -49,13 +56,13 @@ impl Order {
 }
 
 impl Head {
-    /// Sends an encoded work order.
+    /// Sends an encoded work order. Returns the number of the line that it was sent on, if any.
     pub(super) async fn send(
         &self,
         peer: &PeerId,
         protocol: WorkProtocol,
         message: Bytes,
-    ) -> Result<(), ExchangeError> {
+    ) -> Result<Option<u64>, ExchangeError> {
         let (protocol_id, kind) = match protocol {
             WorkProtocol::Line => (LINE_PROTOCOL, "MsgWorkOrder"),
             WorkProtocol::B7sV2 => (WORK_PROTOCOL, "MsgWorkOrder"),
@@ -63,14 +70,33 @@ impl Head {
         };
         metrics::count_sent(&self.0.context.metrics, protocol_id, kind, message.len());
         if protocol != WorkProtocol::Line {
-            return self.0.context.network.tell(peer, WORK_PROTOCOL, &message).await;
+            return self.0.context.network.tell(peer, WORK_PROTOCOL, &message).await.map(|()| None);
         }
         let head = self.clone();
-        let read = move |peer, frames| {
-            let head = head.clone();
-            async move { head.read_line(peer, frames).await }
-        };
-        self.0.lines.send(peer, Frame { kind: frame::ORDER, content: message }, read).await
+        let read = |peer, number, frames| async move { head.read_line(peer, number, frames).await };
+        self.0
+            .lines
+            .send(peer, Frame { kind: frame::ORDER, content: message }, read)
+            .await
+            .map(Some)
+    }
+
+    /// Pings workers that have been running an order for long. A worker that misses two pings gets no
+    /// work until it responds, and its orders get a spare. Runs until dropped.
+    pub(super) async fn watch_workers(self) {
+        loop {
+            sleep(PING_EVERY).await;
+            for peer in self.0.slots.slow_workers(PING_EVERY) {
+                if self.0.context.peers.work_protocol(&peer) != WorkProtocol::Line {
+                    continue;
+                }
+                if self.0.slots.note_ping(&peer) {
+                    info!(%peer, "a worker missed two pings: it is given no work until it answers");
+                    self.0.inboxes.put_everywhere(&peer, || ReplyKind::Stalled);
+                }
+                self.0.lines.send_soon(&peer, Frame { kind: frame::PING, content: Bytes::new() });
+            }
+        }
     }
 
     /// Cancels the run of a request on `peer`, if the peer is a worker of this program.
@@ -82,25 +108,27 @@ impl Head {
     }
 }
 
+/// A worker's line with its number. The lock is held while a line is opened, so that only one line is
+/// opened.
+type LineSlot = Arc<tokio::sync::Mutex<Option<(u64, Line)>>>;
+
 /// Lines by worker. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
     network: Network,
     group: Group,
-    /// Lines that are open or being opened, to connected peers.
-    by_worker: Arc<Mutex<HashMap<PeerId, LineCell>>>,
+    /// Contains connected peers only.
+    by_worker: Arc<Mutex<HashMap<PeerId, LineSlot>>>,
+    n_opened: Arc<AtomicU64>,
 }
-
-/// A line, once it is open.
-type LineCell = Arc<OnceCell<Line>>;
 
 impl Lines {
     pub(super) fn new(network: Network, group: Group) -> Self {
-        Self { network, group, by_worker: Arc::default() }
+        Self { network, group, by_worker: Arc::default(), n_opened: Arc::default() }
     }
 
     /// Sends a frame to `peer`. If there is no line, opens one and runs `read` on it until it is
-    /// closed. Cancel-safe.
+    /// closed. Returns the number of the line. Cancel-safe.
     ///
     /// # Errors
     /// Returns [`ExchangeError`] if no line can be opened.
@@ -108,56 +136,59 @@ impl Lines {
         &self,
         peer: &PeerId,
         frame: Frame,
-        read: impl Fn(PeerId, Frames) -> R + Sync,
-    ) -> Result<(), ExchangeError> {
-        loop {
-            let cell = Arc::clone(self.by_worker.lock().entry(peer.clone()).or_default());
-            let open = async || {
-                let (line, frames) = self.network.open_line(peer, LINE_PROTOCOL).await?;
-                let (lines, peer, own_cell) = (self.clone(), peer.clone(), Arc::clone(&cell));
-                let reading = read(peer.clone(), frames);
-                self.group.spawn("line", async move {
-                    reading.await;
-                    lines.remove(&peer, &own_cell);
-                });
-                Ok(line)
-            };
-            let sent = match cell.get_or_try_init(open).await {
-                Ok(line) => Ok(line.send(frame.clone()).await.is_ok()),
-                Err(error) => Err(error),
-            };
-            match sent {
-                Ok(true) => return Ok(()),
-                // The line is closed, so another one is opened.
-                Ok(false) => self.remove(peer, &cell),
-                Err(error) => {
-                    self.remove(peer, &cell);
-                    return Err(error);
-                }
-            }
+        read: impl FnOnce(PeerId, u64, Frames) -> R + Send,
+    ) -> Result<u64, ExchangeError> {
+        let slot = Arc::clone(self.by_worker.lock().entry(peer.clone()).or_default());
+        let mut line = slot.lock().await;
+        if let Some((number, line)) = line.as_ref()
+            && line.send(frame.clone()).await.is_ok()
+        {
+            return Ok(*number);
         }
+        let (new, frames) = match self.network.open_line(peer, LINE_PROTOCOL).await {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.forget_unused(peer, &slot);
+                return Err(error);
+            }
+        };
+        let number = self.n_opened.fetch_add(1, Ordering::Relaxed);
+        let (reading, own_slot) = (read(peer.clone(), number, frames), Arc::clone(&slot));
+        self.group.spawn("line", async move {
+            reading.await;
+            // The peer has closed the line. Removing the line lets the next order open a new line.
+            own_slot.lock().await.take_if(|(other, _)| *other == number);
+        });
+        let sent = new.send(frame).await;
+        *line = Some((number, new));
+        sent.map(|()| number).map_err(|_| ExchangeError::Stopped)
     }
 
     /// Sends a frame to `peer` in the background, if there is a line.
     pub(super) fn send_soon(&self, peer: &PeerId, frame: Frame) {
-        let line = self.by_worker.lock().get(peer).and_then(|cell| cell.get().cloned());
-        let Some(line) = line else { return };
+        let Some(slot) = self.by_worker.lock().get(peer).cloned() else { return };
         self.group.spawn("line frame", async move {
-            if line.send(frame).await.is_err() {
+            let line = slot.lock().await.clone();
+            if let Some((_, line)) = line
+                && line.send(frame).await.is_err()
+            {
                 debug!("dropped a frame: the line is closed");
             }
         });
     }
 
-    /// Removes a line that is closed or was not opened.
-    fn remove(&self, peer: &PeerId, cell: &LineCell) {
+    /// Removes the slot of a worker to which no line could be opened, unless another order uses the
+    /// slot. The worker might have disconnected already, which removes the slot too.
+    fn forget_unused(&self, peer: &PeerId, slot: &LineSlot) {
         let mut by_worker = self.by_worker.lock();
-        if by_worker.get(peer).is_some_and(|other| Arc::ptr_eq(other, cell)) {
+        let is_current = by_worker.get(peer).is_some_and(|other| Arc::ptr_eq(other, slot));
+        // The table and the caller have one reference each, so no other order uses the slot.
+        if is_current && Arc::strong_count(slot) == 2 {
             by_worker.remove(peer);
         }
     }
 
-    /// Removes the line to a disconnected worker.
+    /// Removes the line to a disconnected worker, which closes it.
     pub(super) fn forget(&self, peer: &PeerId) {
         self.by_worker.lock().remove(peer);
     }
@@ -207,6 +238,14 @@ impl Head {
         }
     }
 
+    /// Handles the start of a message of `peer` for which there was no memory. If it names a request, the
+    /// request gets no result from `peer`.
+    pub(crate) fn note_dropped_answer(&self, peer: &PeerId, start: &[u8]) {
+        if let Some(request_id) = request_id_in(start) {
+            self.0.inboxes.put(request_id, peer, failed(Failure::Lost));
+        }
+    }
+
     /// Handles a message of `peer` that could not be parsed for `reason`. If it names a request, the
     /// request gets no result from `peer`.
     pub(crate) fn note_malformed(&self, peer: &PeerId, bytes: &[u8], reason: &str) {
@@ -241,10 +280,7 @@ impl Head {
 
     /// Publishes that a peer has connected.
     pub(crate) fn note_connected(&self, peer: &PeerId) {
-        self.0
-            .executions
-            .events
-            .emit(|| ClusterEventKind::PeerJoined { peer_id: peer.to_string() });
+        self.0.events.emit(|| ClusterEventKind::PeerJoined { peer_id: peer.to_string() });
     }
 
     /// Forgets a peer that has disconnected.
@@ -252,7 +288,7 @@ impl Head {
         self.0.slots.note_lost(peer);
         self.0.lines.forget(peer);
         self.0.inboxes.put_everywhere(peer, || ReplyKind::Gone);
-        self.0.executions.events.emit(|| ClusterEventKind::PeerLeft { peer_id: peer.to_string() });
+        self.0.events.emit(|| ClusterEventKind::PeerLeft { peer_id: peer.to_string() });
     }
 
     /// Executes the request of a client on the network and sends it the outcome.
@@ -282,10 +318,12 @@ impl Head {
     }
 
     /// Reads the frames on a worker's line until it is closed or the worker is no longer allowed.
-    pub(super) async fn read_line(&self, peer: PeerId, mut frames: Frames) {
+    pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
         let mut excluded = pin!(self.0.context.network.excluded(&peer));
-        // Without an order, the worker has no long response to send.
+        // A worker answers pings only after the response that it is sending. Without an order, it has no
+        // long response to send.
         let note_part = || {
+            self.0.slots.note_pong(&peer);
             self.0.inboxes.put_everywhere(&peer, || ReplyKind::Sending);
             self.0.slots.n_running(&peer) > 0
         };
@@ -307,6 +345,7 @@ impl Head {
                 }
             };
             match frame.kind {
+                frame::PONG => self.0.slots.note_pong(&peer),
                 frame::STATE => match serde_json::from_slice::<OrderState>(&frame.content) {
                     Ok(state) => self.note_state(&peer, &state),
                     Err(_) => self.0.context.network.blame(&peer),
@@ -325,7 +364,7 @@ impl Head {
                 _ => {}
             }
         }
-        self.note_line_closed(&peer);
+        self.note_line_closed(&peer, number);
     }
 
     /// Records the state of a worker's order.
@@ -339,9 +378,9 @@ impl Head {
         self.0.inboxes.put(&state.request_id, peer, kind);
     }
 
-    /// Records that the line to `peer` was closed. Orders sent on it get no result.
-    pub(crate) fn note_line_closed(&self, peer: &PeerId) {
-        self.0.inboxes.put_everywhere(peer, || failed(Failure::Lost));
+    /// Records that line `number` to `peer` was closed. Orders sent on it get no result.
+    pub(crate) fn note_line_closed(&self, peer: &PeerId, number: u64) {
+        self.0.inboxes.put_everywhere(peer, || ReplyKind::LineClosed(number));
     }
 }
 

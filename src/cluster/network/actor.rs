@@ -206,7 +206,7 @@ impl Actor {
                 self.note_heads();
                 let is_refused = self.dialer.note_lost(peer_id, Instant::now());
                 if is_refused && !self.guard.is_named(peer_id) {
-                    self.dialer.forget(peer_id, Instant::now());
+                    self.leave_alone(peer_id);
                 }
                 self.part_with(peer_id);
                 self.look_soon();

@@ -59,7 +59,10 @@ pub enum ExchangeError {
     },
     /// The memory for unfinished messages is used up.
     #[error("memory for unfinished messages is used up")]
-    Crowded,
+    Crowded {
+        /// Beginning of the message.
+        start: Bytes,
+    },
     /// The message exceeds the limit.
     #[error("message exceeds {bytes_max} bytes")]
     TooLong {
@@ -157,6 +160,11 @@ async fn read_one(
             drop(events.send(Event::TooLong { peer, protocol, start }).await);
             return Ok(());
         }
+        Err(ExchangeError::Crowded { start }) if told_bytes_max.is_some() => {
+            drop((stream, slot, share));
+            drop(events.send(Event::Crowded { peer, start }).await);
+            return Ok(());
+        }
         read => read?,
     };
     let bytes = Bytes::from(read);
@@ -238,10 +246,7 @@ async fn read(
         let piece = piece.get(..line_end.unwrap_or(n_read)).unwrap_or_default();
         let n_bytes = message.len() + piece.len();
         if n_bytes > bytes_max {
-            message
-                .extend_from_slice(piece.get(..START_BYTES.min(piece.len())).unwrap_or_default());
-            message.truncate(START_BYTES);
-            return Err(ExchangeError::TooLong { bytes_max, start: message.into() });
+            return Err(ExchangeError::TooLong { bytes_max, start: start_of(message, piece) });
         }
         let is_whole = n_read == 0 || line_end.is_some();
         if n_bytes > message.capacity() {
@@ -252,7 +257,7 @@ async fn read(
                 && !(is_whole && message.is_empty())
                 && share.grow_to(n_held).is_err()
             {
-                return Err(ExchangeError::Crowded);
+                return Err(ExchangeError::Crowded { start: start_of(message, piece) });
             }
             message.reserve_exact(capacity - message.len());
         }
@@ -262,6 +267,13 @@ async fn read(
         }
         chunk.resize(CHUNK_BYTES, 0);
     }
+}
+
+/// Returns the beginning of a message that consists of `message` and `piece`.
+fn start_of(mut message: Vec<u8>, piece: &[u8]) -> Bytes {
+    message.extend_from_slice(piece.get(..START_BYTES.min(piece.len())).unwrap_or_default());
+    message.truncate(START_BYTES);
+    message.into()
 }
 
 /// The network could not be started.
@@ -317,7 +329,7 @@ mod tests {
     use libp2p::PeerId;
     use tokio::time::{Sleep, sleep};
 
-    use super::super::guard::{ALLOWANCES, Guard};
+    use super::super::guard::{ALLOWANCES, Allowances, Guard};
     use super::*;
 
     #[tokio::test]
@@ -405,6 +417,16 @@ mod tests {
         let mut share = budget().share(PeerId::random());
         let outcome = read_timely(&mut stalling, MESSAGE_BYTES_MAX, &mut share).await;
         assert!(matches!(outcome, Err(ExchangeError::Stalled { within: READ_WITHIN })));
+    }
+
+    #[tokio::test]
+    async fn beginning_of_a_message_is_known_if_there_is_no_memory_for_the_rest() {
+        let allowances = Allowances { unfinished_bytes: CHUNK_BYTES, ..ALLOWANCES };
+        let mut share = Budget::new(&Guard::new(None, [], allowances)).share(PeerId::random());
+        let sent = [&b"start"[..], &vec![b'x'; 3 * CHUNK_BYTES]].concat();
+        let read = read(&mut Cursor::new(&sent), None, sent.len(), Some(&mut share)).await;
+        let Err(ExchangeError::Crowded { start }) = read else { panic!("{read:?}") };
+        assert_eq!(start, &sent[..START_BYTES]);
     }
 
     #[tokio::test]

@@ -118,16 +118,6 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Returns true if a peer with this standing can have one more of `n_max` items, if it has `n_own` and
-    /// all other peers `n_others`. A quarter is reserved for named peers. Any other peer can have a quarter
-    /// of the rest that the others leave.
-    pub const fn has_room(self, n_max: usize, n_own: usize, n_others: usize) -> bool {
-        match self {
-            Self::Named => n_own + n_others < n_max,
-            _ => n_own < unnamed(n_max).saturating_sub(n_others).div_ceil(4),
-        }
-    }
-
     /// Returns the party for which `peer` with this standing requests a function.
     pub fn requester(self, peer: &model::node::PeerId) -> Requester {
         match self {
@@ -165,8 +155,10 @@ struct Ledger {
     accounts: LruCache<PeerId, Account>,
     /// Bans with their end, the oldest first.
     banned: LruCache<PeerId, Instant>,
-    /// Peers banned since the last call of [`Guard::take_banned`].
+    /// Peers banned since the last call of [`Guard::take_changes`].
     fresh: Vec<PeerId>,
+    /// Peers whose ban was lifted early since the last call of [`Guard::take_changes`].
+    lifted: Vec<PeerId>,
     /// Connected peers that sent a valid message.
     useful: HashSet<PeerId>,
     /// Limits messages that unnamed authors send directly.
@@ -194,6 +186,7 @@ impl Guard {
             accounts: LruCache::new(allowances.accounts),
             banned: LruCache::new(BANNED_MAX),
             fresh: Vec::new(),
+            lifted: Vec::new(),
             useful: HashSet::new(),
             entering: Bucket::full(allowances.entering),
             passing: Bucket::full(allowances.passing),
@@ -319,13 +312,19 @@ impl Guard {
         let is_spared = self.is_named(peer);
         self.log_dropped(peer, offense.into_str());
         let mut state = self.state.lock();
-        let is_banned = state.is_banned(peer, now);
+        let is_banned = state.banned.contains(&peer);
         let account = state.account(peer, self.allowances);
         if account.offenses.take(now) || is_banned || is_spared {
             return;
         }
         account.offenses = Bucket::full(self.allowances.offenses);
-        state.banned.push(peer, now + BANNED_FOR);
+        if let Some((lifted, _)) = state.banned.push(peer, now + BANNED_FOR) {
+            state.lifted.push(lifted);
+        }
+        // An earlier ban of this peer might have been lifted since the last call of
+        // [`Guard::take_changes`]. That earlier change must not be reported, since it would also lift
+        // the new ban.
+        state.lifted.retain(|lifted| *lifted != peer);
         state.fresh.push(peer);
         self.bell.notify_one();
         warn!(%peer, "banned a peer for {} s: {}", BANNED_FOR.as_secs(), offense.into_str());
@@ -336,9 +335,16 @@ impl Guard {
         self.state.lock().is_banned(peer, Instant::now())
     }
 
-    /// Returns the peers banned since the last call.
-    pub(super) fn take_banned(&self) -> Vec<PeerId> {
-        std::mem::take(&mut self.state.lock().fresh)
+    /// Returns the peers banned and the peers unbanned since the last call.
+    pub(super) fn take_changes(&self) -> (Vec<PeerId>, Vec<PeerId>) {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let mut lifted = std::mem::take(&mut state.lifted);
+        while let Some((peer, _)) = state.banned.peek_lru().filter(|(_, until)| **until <= now) {
+            lifted.push(*peer);
+            state.banned.pop_lru();
+        }
+        (std::mem::take(&mut state.fresh), lifted)
     }
 }
 

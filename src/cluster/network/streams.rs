@@ -33,7 +33,8 @@ use super::Protocols;
 use super::guard::Guard;
 
 /// Maximum number of streams that are waiting, being read or being answered: enough for the replies of a
-/// large cluster to one roll call.
+/// large cluster to one roll call. A quarter is reserved for named peers. A peer can have a quarter of the
+/// number that the others leave.
 const STREAMS_MAX: usize = 2048;
 
 /// Maximum number of such streams of one peer, over all its connections. It is much higher than usual: by
@@ -58,6 +59,11 @@ pub(super) type Opened = oneshot::Sender<io::Result<Stream>>;
 pub(super) struct Open {
     protocol: StreamProtocol,
     opened: Opened,
+}
+
+fn has_room(is_named: bool, n_own: usize, n_others: usize) -> bool {
+    let n_max = if is_named { STREAMS_MAX } else { STREAMS_MAX / 4 * 3 };
+    n_own < STREAMS_PER_PEER_MAX.min(n_max.saturating_sub(n_others).div_ceil(4))
 }
 
 /// Behavior that passes requests to connections and accepted streams to the queue.
@@ -88,13 +94,9 @@ impl Behaviour {
         self.requests.push_back((peer, Open { protocol, opened }));
     }
 
-    /// Returns the handler of a new connection. Banned peers are not connected.
-    fn handler(&self, peer: PeerId) -> Result<Handler, ConnectionDenied> {
-        if self.gate.guard.is_banned(peer) {
-            return Err(ConnectionDenied::new("the peer is banned"));
-        }
+    fn handler(&self, peer: PeerId) -> Handler {
         let (gate, slots) = (self.gate.clone(), self.slots.clone());
-        Ok(Handler { peer, gate, slots, requests: VecDeque::new() })
+        Handler { peer, gate, slots, requests: VecDeque::new() }
     }
 }
 
@@ -109,7 +111,7 @@ impl NetworkBehaviour for Behaviour {
         _: &Multiaddr,
         _: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        self.handler(peer)
+        Ok(self.handler(peer))
     }
 
     fn handle_established_outbound_connection(
@@ -120,7 +122,7 @@ impl NetworkBehaviour for Behaviour {
         _: Endpoint,
         _: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        self.handler(peer)
+        Ok(self.handler(peer))
     }
 
     fn on_swarm_event(&mut self, _: FromSwarm<'_>) {}
@@ -162,10 +164,9 @@ impl Handler {
             debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not allowed");
             return;
         }
-        let standing = guard.standing(self.peer);
-        let slot = self.slots.add(&self.peer, |n_own, n_others| {
-            n_own < STREAMS_PER_PEER_MAX && standing.has_room(STREAMS_MAX, n_own, n_others)
-        });
+        let is_named = guard.is_named(self.peer);
+        let slot =
+            self.slots.add(&self.peer, |n_own, n_others| has_room(is_named, n_own, n_others));
         let Some(slot) = slot else {
             // This is no offense, since the streams of an honest peer also wait if this node is slow.
             guard.log_dropped(self.peer, "too many of its streams are open");
@@ -269,5 +270,24 @@ impl InboundUpgrade<Stream> for AnyOf {
 
     fn upgrade_inbound(self, stream: Stream, protocol: StreamProtocol) -> Self::Future {
         ready(Ok((stream, protocol)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_with_many_streams_leave_streams_to_other_peers_and_to_named_peers() {
+        let slots = Tally::default();
+        let open = |is_named: bool| {
+            let peer = PeerId::random();
+            let add = || slots.add(&peer, |n_own, n_others| has_room(is_named, n_own, n_others));
+            std::iter::from_fn(add).collect::<Vec<_>>()
+        };
+        let held: Vec<_> = (0..20).map(|_| open(false)).collect();
+        assert_eq!(held[0].len(), STREAMS_PER_PEER_MAX);
+        assert!(!open(false).is_empty());
+        assert_eq!(open(true).len(), STREAMS_PER_PEER_MAX);
     }
 }

@@ -18,7 +18,8 @@ use libp2p::swarm::behaviour::toggle::Toggle;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
 use libp2p::tcp::tokio::TcpStream;
 use libp2p::{
-    Multiaddr, PeerId, Swarm, SwarmBuilder, Transport as _, identify, identity, noise, ping,
+    Multiaddr, PeerId, Swarm, SwarmBuilder, Transport as _, allow_block_list, identify, identity,
+    noise, ping,
 };
 use libp2p_websocket as websocket;
 use model::node::SUBGROUP_BYTES_MAX;
@@ -66,6 +67,7 @@ pub(super) type Gossip =
 #[derive(NetworkBehaviour)]
 pub(super) struct Behaviour {
     pub(super) limits: connection_limits::Behaviour,
+    pub(super) banned: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
     /// Precedes gossip, since a connection serves its protocols in the order of these fields. Responses
     /// to a burst of roll calls must not wait for the whole burst.
     pub(super) streams: streams::Behaviour,
@@ -160,6 +162,7 @@ fn behaviour(
     };
     Ok(Behaviour {
         limits: connection_limits::Behaviour::new(limits),
+        banned: allow_block_list::Behaviour::default(),
         gossip: gossipsub::Behaviour::new_with_subscription_filter(
             MessageAuthenticity::Signed(keypair.clone()),
             gossip,

@@ -8,7 +8,9 @@
 //! bootstrap is skipped because it would be most of the cost of a new neighbor, and only providers are
 //! looked for.
 
+use std::collections::HashMap;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
@@ -26,6 +28,9 @@ use super::resolve::Names;
 /// Maximum number of addresses dialed per peer. An honest node has one or two addresses.
 const PER_PEER_MAX: usize = 4;
 
+/// Maximum number of peers that are recorded as not to be dialed for a while.
+const RESTING_MAX: usize = 1024;
+
 /// Kademlia behavior with limited dials.
 pub(super) struct ProviderTable {
     kad: kad::Behaviour<ProviderStore>,
@@ -42,6 +47,8 @@ pub(super) struct ProviderTable {
     bootstrap: Option<kad::QueryId>,
     /// Scopes of the connections.
     names: Names,
+    /// Peers that are not dialed before a given time.
+    resting: HashMap<PeerId, Instant>,
 }
 
 impl ProviderTable {
@@ -57,12 +64,25 @@ impl ProviderTable {
             is_bootstrap_due: false,
             bootstrap: None,
             names,
+            resting: HashMap::new(),
         }
     }
 
     /// Returns the behavior itself.
     pub(super) const fn kad(&mut self) -> &mut kad::Behaviour<ProviderStore> {
         &mut self.kad
+    }
+
+    /// Prevents `peer` from being dialed for a while.
+    pub(super) fn rest(&mut self, peer: PeerId) {
+        let now = Instant::now();
+        if self.resting.len() >= RESTING_MAX {
+            self.resting.retain(|_, until| *until > now);
+        }
+        if self.resting.len() < RESTING_MAX {
+            // The time is the same as the interval between lookups of a node with enough peers.
+            self.resting.insert(peer, now + Duration::from_mins(15));
+        }
     }
 
     /// Records whether a head is connected.
@@ -90,6 +110,10 @@ impl ProviderTable {
                 None => self.bootstrap = None,
             }
         }
+    }
+
+    fn is_resting(&self, peer: PeerId) -> bool {
+        self.resting.get(&peer).is_some_and(|until| *until > Instant::now())
     }
 
     /// Returns the `addresses` that are allowed to be dialed.
@@ -134,6 +158,9 @@ impl NetworkBehaviour for ProviderTable {
         }
         if self.queried.take() == Some(connection) && !self.may_query_dial() {
             return Err(ConnectionDenied::new("enough peers are connected for a query"));
+        }
+        if peer.is_some_and(|peer| self.is_resting(peer)) {
+            return Err(ConnectionDenied::new("the peer had no room recently"));
         }
         let named =
             self.kad.handle_pending_outbound_connection(connection, peer, addresses, role)?;
@@ -189,7 +216,6 @@ impl NetworkBehaviour for ProviderTable {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::time::Duration;
 
     use tokio::time::timeout;
 
@@ -272,5 +298,7 @@ mod tests {
         table.queried = Some(ConnectionId::new_unchecked(1));
         assert_eq!(dial(&mut table, peers[1]), None, "a query");
         assert_eq!(dial(&mut table, peers[1]), Some(PER_PEER_MAX), "another reason");
+        table.rest(peers[0]);
+        assert_eq!(dial(&mut table, peers[0]), None);
     }
 }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use task::causes::chain;
 use task::tally::Tally;
 use tokio::select;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use web::rate_limit::LogLimit;
@@ -22,16 +22,28 @@ use crate::message::{
     Code, ExecuteReply, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
     WORK_PROTOCOL, WorkOrder, json,
 };
-use crate::network::Event;
+use crate::network::{Event, Standing};
 use crate::peers::{NodeOffer, WorkProtocol};
 use crate::worker::Worker;
 use crate::{NodeContext, metrics};
 use content::Answer;
 
-/// Maximum number of messages in progress, such as roll calls, work orders and installations. Further
-/// messages are dropped, and the heads that sent them time out. A worker admits fewer roll calls and orders,
-/// so that it can respond to the remaining ones with a refusal.
-const HANDLED_MAX: usize = 1024;
+/// Maximum number of roll calls in progress or waiting. The same limit applies to work orders, which are
+/// counted separately. Further messages are dropped, and the heads that sent them time out. A worker
+/// admits fewer messages, so that it can respond to the remaining messages with a refusal.
+const HANDLED_MAX: usize = 512;
+
+/// Maximum number of installations requested by all unnamed peers together. The rest is reserved for
+/// named peers.
+const UNNAMED_INSTALLING_MAX: usize = 96;
+
+/// Maximum number of installations requested by one unnamed peer.
+const INSTALLING_PER_PEER_MAX: usize = 8;
+
+/// Maximum number of requests for functions that wait for their content. A peer can have a quarter of
+/// the number that the others leave. In a large cluster, many nodes request a new function at the same
+/// time. Peers beyond this number get no response and try another peer or retry later.
+const FUNCTION_REQUESTS_MAX: usize = 512;
 
 /// Response to a client on the network that this head does not accept.
 const NOT_ACCEPTED: &str =
@@ -44,8 +56,13 @@ pub(super) struct Dispatch {
     offers: Arc<Offers>,
     /// True if the role is a head that executes requests of every peer.
     is_open: bool,
-    /// Messages in progress, by author.
-    handled: Tally<PeerId>,
+    calls: Arc<Semaphore>,
+    orders: Arc<Semaphore>,
+    installing: Arc<Semaphore>,
+    /// Installations of unnamed peers.
+    installers: Tally<PeerId>,
+    /// Requests for functions that wait for their content.
+    function_requests: Tally<PeerId>,
     /// Limits the log lines about dropped messages.
     dropped: Mutex<LogLimit>,
 }
@@ -62,7 +79,13 @@ impl Dispatch {
             context: context.clone(),
             offers,
             is_open,
-            handled: Tally::default(),
+            calls: Arc::new(Semaphore::new(HANDLED_MAX)),
+            orders: Arc::new(Semaphore::new(HANDLED_MAX)),
+            // Most installations wait for a fetch. Installations have separate permits, so that roll
+            // calls are still handled.
+            installing: Arc::new(Semaphore::new(128)),
+            installers: Tally::default(),
+            function_requests: Tally::default(),
             dropped: Mutex::default(),
         }
     }
@@ -75,7 +98,7 @@ impl Dispatch {
                 self.offers.forget(peer);
                 self.context.network.forget(peer);
             }
-            match (event, self.node_role.try_as_head_ref()) {
+            match (event, self.node_role.head()) {
                 (Event::Gossip { author, topic, bytes }, _) => {
                     self.context.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
                     self.handle_gossip(author, &bytes);
@@ -89,6 +112,12 @@ impl Dispatch {
                     head.note_long_answer(&peer, &start);
                 }
                 (Event::TooLong { peer, .. }, _) => self.context.network.blame(&peer),
+                (Event::Crowded { peer, start }, head) => {
+                    debug!(%peer, "dropped a message: too much memory is in use");
+                    if let Some(head) = head {
+                        head.note_dropped_answer(&peer, &start);
+                    }
+                }
                 (Event::Question { peer, bytes, answer }, _) => {
                     self.answer_function_request(&peer, bytes, answer);
                 }
@@ -102,7 +131,7 @@ impl Dispatch {
                 (Event::Connected(peer), Some(head)) => head.note_connected(&peer),
                 (Event::Disconnected(peer), Some(head)) => head.note_disconnected(&peer),
                 (Event::Disconnected(peer), None) => {
-                    if let Some(worker) = self.node_role.try_as_worker_ref() {
+                    if let Some(worker) = self.node_role.worker() {
                         worker.note_disconnected(&peer);
                     }
                 }
@@ -116,8 +145,8 @@ impl Dispatch {
         match (&self.node_role, message) {
             (NodeRole::Worker(worker), Message::RollCall(call)) => {
                 let worker = worker.clone();
-                let work = |author| async move { worker.roll_call(author, call).await };
-                self.start("roll call", author, work);
+                let work = async move { worker.roll_call(author, call).await };
+                self.start("roll call", &self.calls, work);
             }
             (_, Message::InstallFunction(install)) => self.install(author, install),
             // Work orders by gossip are ignored. b7s nodes would accept them, but never send them that
@@ -157,7 +186,7 @@ impl Dispatch {
                         // which must be replaced.
                         self.offers.greet_worker(&peer);
                     }
-                    if let Some(head) = self.node_role.try_as_head_ref() {
+                    if let Some(head) = self.node_role.head() {
                         head.note_offer(&peer, offer);
                     }
                 }
@@ -187,8 +216,8 @@ impl Dispatch {
             }
             (NodeRole::Head(head), Message::Execute(request)) => {
                 let head = head.clone();
-                let work = |client| async move { head.execute_for_peer(client, request).await };
-                self.start("execution", peer, work);
+                let work = async move { head.execute_for_peer(peer, request).await };
+                self.start("execution", &self.orders, work);
             }
             (NodeRole::Worker(worker), Message::WorkOrder(order)) => {
                 self.order(worker, peer, order, WorkProtocol::B7sV2);
@@ -198,14 +227,16 @@ impl Dispatch {
             }
             (_, Message::InstallFunction(install)) => self.install(peer, install),
             (NodeRole::Worker(worker), Message::EvictFunctions(request)) => {
-                let worker = worker.clone();
-                let work = |head| async move { worker.evict(head, request).await };
-                self.start("eviction", peer, work);
+                let (worker, head) = (worker.clone(), peer.clone());
+                let work = async move { worker.evict(head, request).await };
+                self.start_counted("eviction", &peer, work);
             }
-            (
-                NodeRole::Head(head),
-                report @ (Message::EvictFunctionsResponse(_) | Message::InstallFunctionResponse(_)),
-            ) => head.note_report(peer, report),
+            (NodeRole::Head(head), Message::EvictFunctionsResponse(report)) => {
+                head.note_evicted(peer, report);
+            }
+            (NodeRole::Head(head), Message::InstallFunctionResponse(response)) => {
+                head.note_installed(peer, response);
+            }
             _ => debug!(%peer, "dropped a message that is not for this role"),
         }
     }
@@ -226,7 +257,7 @@ impl Dispatch {
             ..ExecuteReply::default()
         });
         let network = self.context.network.clone();
-        self.start("refusal", client, |client| async move {
+        self.start("refusal", &self.orders, async move {
             if let Err(error) = network.tell(&client, WORK_PROTOCOL, &json(&message)).await {
                 debug!(peer = %client, %error, "a refusal did not reach its client");
             }
@@ -235,15 +266,39 @@ impl Dispatch {
 
     fn order(&self, worker: &Worker, head: PeerId, order: WorkOrder, version: WorkProtocol) {
         let worker = worker.clone();
-        let work = |head| async move { worker.work_order(head, order, version).await };
-        self.start("work order", head, work);
+        let work = async move { worker.work_order(head, order, version).await };
+        self.start("work order", &self.orders, work);
     }
 
     fn install(&self, author: PeerId, install: InstallFunction) {
         let NodeRole::Worker(worker) = &self.node_role else { return };
-        let worker = worker.clone();
-        let work = |author| async move { worker.install(author, install).await };
-        self.start("installation", author, work);
+        let (worker, peer) = (worker.clone(), author.clone());
+        let work = async move { worker.install(author, install).await };
+        self.start_counted("installation", &peer, work);
+    }
+
+    /// Starts an installation or an eviction requested by `author`. Unnamed peers leave room for named
+    /// peers, no matter how slowly they receive their responses.
+    fn start_counted(
+        &self,
+        name: &'static str,
+        author: &PeerId,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let is_named = self.context.network.standing(author) == Standing::Named;
+        let counted = self.installers.add(author, |n_own, n_others| {
+            n_own < INSTALLING_PER_PEER_MAX && n_own + n_others < UNNAMED_INSTALLING_MAX
+        });
+        if counted.is_none() && !is_named {
+            debug!(peer = %author, "dropped an {name}: too many of its peer are in progress");
+            return;
+        }
+        // Named peers are limited only by the total.
+        let counted = counted.filter(|_| !is_named);
+        self.start(name, &self.installing, async move {
+            work.await;
+            drop(counted);
+        });
     }
 
     /// Records that `peer` sent a valid message, unless it is not connected. The number of authors of
@@ -275,7 +330,7 @@ impl Dispatch {
                 if !matches!(&error, MessageError::Malformed(error) if error.is_eof()) {
                     self.context.network.blame(peer);
                 }
-                if let Some(head) = self.node_role.try_as_head_ref() {
+                if let Some(head) = self.node_role.head() {
                     head.note_malformed(peer, bytes, &reason);
                 }
                 self.context.metrics.add(metrics::PROCESSED, &["malformed"]);
@@ -291,6 +346,13 @@ impl Dispatch {
         question: Bytes,
         mut answer: oneshot::Sender<Answer>,
     ) {
+        let place = self.function_requests.add(peer, |n_own, n_others| {
+            n_own < FUNCTION_REQUESTS_MAX.saturating_sub(n_others).div_ceil(4)
+        });
+        let Some(place) = place else {
+            debug!(%peer, "dropped a request for a function: there are too many");
+            return;
+        };
         let functions = self.context.functions.clone();
         let requester = self.context.network.standing(peer).requester(peer);
         self.context.group.spawn("send a function", async move {
@@ -301,29 +363,26 @@ impl Dispatch {
             };
             // Fails in the same case.
             drop(answer.send(found));
+            drop(place);
         });
     }
 
-    /// Starts the work for a message of `author`, unless too much is in progress.
-    fn start<W: Future<Output = ()> + Send + 'static>(
+    fn start(
         &self,
         name: &'static str,
-        author: PeerId,
-        work: impl FnOnce(PeerId) -> W,
+        handled: &Arc<Semaphore>,
+        work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let standing = self.context.network.standing(&author);
-        let has_room = |n_own, n_others| standing.has_room(HANDLED_MAX, n_own, n_others);
-        let Some(counted) = self.handled.add(&author, has_room) else {
+        let Ok(permit) = Arc::clone(handled).try_acquire_owned() else {
             let (is_logged, n_before) = self.dropped.lock().admit(Instant::now(), 1);
             if is_logged {
-                warn!(peer = %author, n_before, "dropped a {name}: too many are in progress");
+                warn!(n_before, "dropped a {name}: too many are in progress");
             }
             return;
         };
-        let work = work(author);
         self.context.group.spawn(name, async move {
             work.await;
-            drop(counted);
+            drop(permit);
         });
     }
 }

@@ -67,7 +67,7 @@ impl Offers {
     /// Updates the offer after changes, at most once a second. Runs until dropped.
     pub(super) async fn run(self: Arc<Self>) {
         loop {
-            let worker = self.node_role.try_as_worker_ref();
+            let worker = self.node_role.worker();
             if !worker.is_some_and(Worker::is_busy) {
                 let slots_changed = async {
                     match worker {
@@ -189,7 +189,7 @@ impl Offers {
         let mut functions = self.context.functions.foremost(256);
         // Sorted, so that the order does not change with each run.
         functions.sort();
-        let ready = self.node_role.try_as_worker_ref().map(Worker::ready).unwrap_or_default();
+        let ready = self.node_role.worker().map(Worker::ready).unwrap_or_default();
         let is_ready = |id: &&FunctionId| ready.contains(*id);
         Offer {
             role: self.node_role.role().to_string(),
@@ -202,7 +202,7 @@ impl Offers {
 
     /// Returns the offer for a peer that is not a worker, with the slots that it may use.
     fn offer_for(&self, peer: &PeerId, offer: &Arc<Offer>) -> Arc<Offer> {
-        let Some(worker) = self.node_role.try_as_worker_ref() else { return Arc::clone(offer) };
+        let Some(worker) = self.node_role.worker() else { return Arc::clone(offer) };
         let (slots, slots_free) = worker.slots_for(peer);
         let attributes = worker.attributes();
         Arc::new(Offer { slots, slots_free, attributes, ..(**offer).clone() })

@@ -18,6 +18,7 @@ use runtime::options::{COMPILE_WITHIN, RuntimeOptions};
 use runtime::program::Program;
 use runtime::run::{Limits, RunOutcome};
 use task::cache::Cache;
+use task::private::create_folder;
 use wire::executions::Usage;
 
 use super::external::{External, ExternalError, ExternalRun, ExternalRuntime};
@@ -65,14 +66,20 @@ pub enum WorkerError {
     /// The runtime in this process could not be set up.
     #[error("cannot set up the runtime")]
     Runtime(#[from] RuntimeError),
-    /// The external runtime or the workspace is not usable.
-    #[error("{what} {} cannot be used", path.display())]
-    Unusable {
-        /// Description of the path.
-        what: &'static str,
-        /// Path of the program or workspace.
-        path: PathBuf,
-        /// Reason why the path cannot be used.
+    /// The external runtime is not usable.
+    #[error("program {} cannot be used as external runtime", program.display())]
+    External {
+        /// Path of the program.
+        program: PathBuf,
+        /// Reason why the program cannot be used.
+        source: io::Error,
+    },
+    /// The workspace is not usable.
+    #[error("workspace directory {} cannot be used", workspace.display())]
+    Workspace {
+        /// Path of the workspace.
+        workspace: PathBuf,
+        /// Reason why the directory cannot be used.
         source: io::Error,
     },
 }
@@ -119,7 +126,7 @@ enum Host {
         /// Number of runs so far, to give executions of the same request different directories.
         n_runs: AtomicU64,
     },
-    External(Arc<External>),
+    External(External),
 }
 
 impl Executor {
@@ -133,10 +140,12 @@ impl Executor {
             options;
         let function_dirs = match &workspace {
             Some(workspace) => {
-                let cleared = scratch_dir::clear(workspace).and_then(|()| workspace.canonicalize());
-                Some(FunctionDirs::new(
-                    &cleared.map_err(unusable("workspace directory", workspace))?,
-                ))
+                let cleared = clear(workspace).and_then(|()| workspace.canonicalize());
+                let path = cleared.map_err(|source| WorkerError::Workspace {
+                    workspace: workspace.clone(),
+                    source,
+                })?;
+                Some(FunctionDirs::new(&path))
             }
             None => None,
         };
@@ -151,8 +160,8 @@ impl Executor {
                 workspace
                     .ok_or_else(no_workspace)
                     .and_then(|workspace| External::new(external, &workspace))
-                    .map(|external| Host::External(external.into()))
-                    .map_err(unusable("external runtime", &program))?
+                    .map(Host::External)
+                    .map_err(|source| WorkerError::External { program, source })?
             }
             None => Host::Here {
                 runtime: Runtime::new(RuntimeOptions {
@@ -176,37 +185,50 @@ impl Executor {
         call: &FunctionCall,
     ) -> Result<bool, ExecutorError> {
         let Host::Here { runtime, .. } = &self.host else { return Ok(true) };
+        let has_fuel = self.limits.lowered(call.requested_limits()).fuel.is_some();
         let program = self.program(function.id, call.method.clone()).await?;
-        let has_fuel = self.has_fuel(Some(call));
         Ok(program.is_none_or(|program| runtime.is_compiled(&program, has_fuel)))
     }
 
     /// Compiles `function` for runs of `call`, on behalf of `client`. Waits up to the time limit for
-    /// compiling. Without a call, compiles the main module for calls that request no fuel limit, and
-    /// waits for other compilations without a time limit. Returns false if the content is missing.
-    /// Dropping the future stops the compiler if no other caller waits for the same code.
+    /// compiling. Dropping the future stops the compiler if no other caller waits for the same code.
     pub(super) async fn compile(
         &self,
         function: &Function,
-        call: Option<&FunctionCall>,
+        call: &FunctionCall,
         client: Arc<str>,
+    ) -> Result<(), ExecutorError> {
+        let has_fuel = self.limits.lowered(call.requested_limits()).fuel.is_some();
+        let how = Preparation { client, has_fuel, is_patient: false };
+        self.prepare(function.id, call.method.clone(), how).await.map(drop)
+    }
+
+    /// Compiles the main module of `function` on behalf of `client`, for calls that request no fuel
+    /// limit. Waits for other compilations without a time limit. Returns false if the content is
+    /// missing. Dropping the future stops the compiler if no other caller waits for the same code.
+    pub(super) async fn compile_ahead(
+        &self,
+        function: &Function,
+        client: &Arc<str>,
+    ) -> Result<bool, ExecutorError> {
+        // Code that counts fuel is compiled separately. A worker with a fuel limit runs only such code.
+        let has_fuel = self.limits.fuel.is_some();
+        let how = Preparation { client: Arc::clone(client), has_fuel, is_patient: true };
+        self.prepare(function.id, function.method.clone(), how).await
+    }
+
+    async fn prepare(
+        &self,
+        id: FunctionId,
+        method: Method,
+        how: Preparation,
     ) -> Result<bool, ExecutorError> {
         let Host::Here { runtime, .. } = &self.host else { return Ok(true) };
-        let method = call.map_or(&function.method, |call| &call.method).clone();
-        let Some(program) = self.program(function.id, method).await? else { return Ok(false) };
-        let has_fuel = self.has_fuel(call);
-        if !runtime.is_compiled(&program, has_fuel) {
-            let how = Preparation { client, has_fuel, is_patient: call.is_none() };
+        let Some(program) = self.program(id, method).await? else { return Ok(false) };
+        if !runtime.is_compiled(&program, how.has_fuel) {
             runtime.prepare(&program, how).await?;
         }
         Ok(true)
-    }
-
-    /// Returns true if runs of `call` have a fuel limit. Code that counts fuel is compiled separately. A
-    /// worker with a fuel limit runs only such code.
-    fn has_fuel(&self, call: Option<&FunctionCall>) -> bool {
-        let requested = call.map(FunctionCall::requested_limits).unwrap_or_default();
-        self.limits.lowered(requested).fuel.is_some()
     }
 
     /// Runs `call` of `function`, for request `request_id` of `client`, on node `peer_id`. Returns
@@ -235,14 +257,9 @@ impl Executor {
                 let Some(program) = self.program(function.id, call.method.clone()).await? else {
                     return Ok(None);
                 };
-                let n_run = n_runs.fetch_add(1, Ordering::Relaxed);
-                let name = format!("{}-{n_run}", scratch_dir::name(request_id));
-                // The directory is created only if the function uses files.
                 let files = workspace.as_deref().map(|workspace| Files {
-                    folder: scratch_dir::root(workspace).join(name),
-                    afterwards: FolderCleanup::Remove,
-                    limits: Some(LIMITS_DEFAULT),
                     function: function_dir,
+                    ..files(workspace, request_id, n_runs)
                 });
                 runtime.execute(&program, call.into_run(limits, files, client)).await?
             }
@@ -250,11 +267,21 @@ impl Executor {
                 let module = self.functions.module(function.id, &call.method).await?;
                 let Some(content) = module else { return Ok(None) };
                 let request_id = request_id.to_owned();
-                let run = ExternalRun { request_id, content, function_dir, call, limits };
+                let function = function.id;
+                let run = ExternalRun { request_id, function, content, function_dir, call, limits };
                 external.run(run).await?
             }
         };
         Ok(Some(result(finished)))
+    }
+
+    /// Returns the number of additional functions that could run now. The number is limited only for
+    /// the runtime in this process.
+    pub(super) fn n_free(&self) -> usize {
+        match &self.host {
+            Host::Here { runtime, .. } => runtime.n_free(),
+            Host::External(_) => usize::MAX,
+        }
     }
 
     async fn program(
@@ -274,9 +301,23 @@ impl Executor {
     }
 }
 
-fn unusable(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorkerError + use<> {
-    let path = path.to_owned();
-    move |source| WorkerError::Unusable { what, path, source }
+/// Removes directories that executions of an earlier process left behind.
+fn clear(workspace: &Path) -> io::Result<()> {
+    create_folder(workspace)?;
+    scratch_dir::clear(workspace)
+}
+
+/// Returns the description of an execution's directory, which is created only if the function uses
+/// files.
+fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
+    let n_run = n_runs.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{}-{n_run}", scratch_dir::name(request_id));
+    Files {
+        folder: scratch_dir::root(workspace).join(name),
+        afterwards: FolderCleanup::Remove,
+        limits: Some(LIMITS_DEFAULT),
+        function: None,
+    }
 }
 
 fn result(finished: RunOutcome) -> NodeResult {

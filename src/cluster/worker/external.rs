@@ -14,6 +14,7 @@ mod environment;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{self, Path, PathBuf};
@@ -23,9 +24,12 @@ use std::time::Duration;
 use std::{env, fs, io};
 
 use bytes::Bytes;
+use lru::LruCache;
+use model::function::{FunctionId, Method};
 use parking_lot::Mutex;
 use runtime::run::{Limits, PAGE_BYTES, RunEnd, RunOutcome, START};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use task::file::{FileMode, write_atomic};
 use task::private::create_folder;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -53,34 +57,36 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// An external runtime.
 #[derive(Debug)]
-pub(super) struct External {
+pub(super) struct External(Arc<ExternalParts>);
+
+#[derive(Debug)]
+struct ExternalParts {
     program: PathBuf,
     /// Names of variables that the program gets.
     allowed_variables: BTreeSet<String>,
     workspace: PathBuf,
+    /// Modules that this process wrote to files in the workspace.
+    module_files: Mutex<LruCache<(FunctionId, Method), ()>>,
 }
 
 /// A process could not be run to completion.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExternalError {
+    /// A file or directory of the workspace is not usable.
+    #[error("workspace path {} is not usable", path.display())]
+    Workspace { path: PathBuf, source: io::Error },
     /// A variable is not passed to the program.
     #[error(transparent)]
     Variable(#[from] VariableError),
-    /// The program cannot be run to its end on this machine.
-    #[error("external runtime cannot be run: {step} failed")]
-    Host { step: String, source: io::Error },
-}
-
-impl ExternalError {
-    fn host(step: &str) -> impl FnOnce(io::Error) -> Self + use<> {
-        let step = step.to_owned();
-        |source| Self::Host { step, source }
-    }
-
-    /// Returns the error for a run that was interrupted.
-    fn stopped() -> Self {
-        Self::host("waiting for it")(io::Error::other("the node is stopping"))
-    }
+    /// The program does not start.
+    #[error("cannot start external runtime {}", program.display())]
+    Start { program: PathBuf, source: io::Error },
+    /// Waiting for the process failed.
+    #[error("waiting for the external runtime failed")]
+    Wait { source: io::Error },
+    /// The node is stopping.
+    #[error("run was interrupted: the node is stopping")]
+    Lost,
 }
 
 /// A process and its descendants. They can be killed until the exit status of the process has been
@@ -137,19 +143,25 @@ impl External {
         }
         create_folder(workspace)?;
         let workspace = workspace.canonicalize()?;
-        Ok(Self { program, allowed_variables: variables, workspace })
+        // Maximum number of module files in the workspace. If there are more, the file of the module
+        // that ran longest ago is removed.
+        let module_files = Mutex::new(LruCache::new(const { NonZeroUsize::new(1024).unwrap() }));
+        Ok(Self(Arc::new(ExternalParts {
+            program,
+            allowed_variables: variables,
+            workspace,
+            module_files,
+        })))
     }
 
     /// Runs a process until it completes or exceeds a limit. Dropping the future kills the process.
-    pub(super) async fn run(
-        self: &Arc<Self>,
-        mut run: ExternalRun,
-    ) -> Result<RunOutcome, ExternalError> {
+    pub(super) async fn run(&self, mut run: ExternalRun) -> Result<RunOutcome, ExternalError> {
         let (limits, input) = (run.limits, run.call.stdin.take());
-        let (inner, has_input) = (Arc::clone(self), input.is_some());
+        let (inner, has_input) = (Arc::clone(&self.0), input.is_some());
         let prepared = spawn_blocking(move || inner.command(&run, has_input)).await;
-        let (mut command, scratch) = prepared.map_err(|_| ExternalError::stopped())??;
-        let mut child = command.spawn().map_err(ExternalError::host("its start"))?;
+        let (mut command, scratch) = prepared.map_err(|_| ExternalError::Lost)??;
+        let start = |source| ExternalError::Start { program: self.0.program.clone(), source };
+        let mut child = command.spawn().map_err(start)?;
         let group = ProcessGroup { pid: Pid::from_child(&child), is_gone: Arc::default() };
         let process = Process(group.clone());
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -160,7 +172,9 @@ impl External {
         });
         watch(&process.0, running, pipes, input.unwrap_or_default().into_bytes(), limits).await
     }
+}
 
+impl ExternalParts {
     /// Prepares the process for a run in a new directory. The returned directory must be kept until the
     /// process has exited, since dropping it removes it. Blocks.
     fn command(
@@ -169,11 +183,11 @@ impl External {
         has_input: bool,
     ) -> Result<(Command, ScratchDir), ExternalError> {
         environment::check(&run.call.environment, &self.allowed_variables)?;
+        let module = self.module(run)?;
         let scratch = ScratchDir::make(&self.workspace, &run.request_id)
             .map_err(unusable(&self.workspace))?;
         let files = scratch.0.join("fs");
         fs::create_dir(&files).map_err(unusable(&files))?;
-        let module = Self::module(run, &scratch)?;
         let mut command = Command::new(&self.program);
         command.args(self.arguments(run, module, files)).env_clear();
         command.envs(environment::with_listed(&run.call.environment));
@@ -183,17 +197,27 @@ impl External {
         Ok((command, scratch))
     }
 
-    /// Returns the path of the module. A single module is written to the directory of the run. Blocks.
-    fn module(run: &ExternalRun, scratch: &ScratchDir) -> Result<PathBuf, ExternalError> {
-        let method = run.call.method.as_str();
+    /// Writes the module to a file if necessary and returns its path. Blocks.
+    fn module(&self, run: &ExternalRun) -> Result<PathBuf, ExternalError> {
+        let method = &run.call.method;
         if let Some(folder) = &run.function_dir {
-            return Ok(folder.join(method));
+            return Ok(folder.join(method.as_str()));
         }
-        let folder = scratch.0.join("f");
-        let path = folder.join(method);
-        create_folder(&folder)
-            .and_then(|()| fs::write(&path, &run.content))
-            .map_err(unusable(&path))?;
+        let folder = self.workspace.join(run.function.to_string());
+        let path = folder.join(method.as_str());
+        let key = (run.function, method.clone());
+        let mut module_files = self.module_files.lock();
+        if module_files.get(&key).is_none() || !path.is_file() {
+            create_folder(&folder)
+                .and_then(|()| write_atomic(&path, &run.content, FileMode::Private))
+                .map_err(unusable(&path))?;
+            let evicted = module_files.push(key.clone(), ()).filter(|(other, ())| *other != key);
+            if let Some(((function, method), ())) = evicted {
+                let path = self.workspace.join(function.to_string()).join(method.as_str());
+                // The file might already be gone.
+                drop(fs::remove_file(path));
+            }
+        }
         Ok(path)
     }
 
@@ -228,8 +252,9 @@ impl External {
     }
 }
 
-fn unusable(path: &Path) -> impl FnOnce(io::Error) -> ExternalError + use<> {
-    ExternalError::host(&format!("writing {}", path.display()))
+fn unusable(path: &Path) -> impl FnOnce(io::Error) -> ExternalError {
+    let path = path.to_owned();
+    |source| ExternalError::Workspace { path, source }
 }
 
 /// Pipes to the standard streams of a process. The first is `None` if the process gets no input.
@@ -248,6 +273,7 @@ async fn watch(
     limits: Limits,
 ) -> Result<RunOutcome, ExternalError> {
     let started = Instant::now();
+    let failed = |source| ExternalError::Wait { source };
     let written = Mutex::new(Written { bytes_left: limits.output_bytes, ..Written::default() });
     let talk = talk(pipes, input, &written);
     tokio::pin!(talk);
@@ -259,14 +285,13 @@ async fn watch(
         tokio::select! {
             is_whole = &mut talk, if !is_silent => {
                 is_silent = true;
-                if !is_whole.map_err(ExternalError::host("reading its output"))? {
+                if !is_whole.map_err(failed)? {
                     ended = RunEnd::OutputFull;
                     group.kill();
                 }
             }
             outcome = &mut running, if used.is_none() => {
-                let outcome = outcome.map_err(|_| ExternalError::stopped())?;
-                used = Some(outcome.map_err(ExternalError::host("waiting for it"))?);
+                used = Some(outcome.map_err(|_| ExternalError::Lost)?.map_err(failed)?);
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
             () = sleep_until(deadline) => {
@@ -283,7 +308,7 @@ async fn watch(
         }
     }
     let wall = started.elapsed();
-    let used = used.ok_or_else(ExternalError::stopped)?;
+    let used = used.ok_or(ExternalError::Lost)?;
     let written = std::mem::take(&mut *written.lock());
     Ok(outcome_of(written, &used, ended, limits, wall))
 }
@@ -328,8 +353,14 @@ async fn talk(pipes: Pipes, input: Vec<u8>, written: &Mutex<Written>) -> io::Res
             _ => Ok(()),
         }
     };
-    let out = read(stdout.map(ChildStdout::from_std), written, |w| &mut w.stdout);
-    let error = read(stderr.map(ChildStderr::from_std), written, |w| &mut w.stderr);
+    let out = async {
+        let Some(stdout) = stdout else { return Ok(()) };
+        read(ChildStdout::from_std(stdout).map_err(Some)?, written, |w| &mut w.stdout).await
+    };
+    let error = async {
+        let Some(stderr) = stderr else { return Ok(()) };
+        read(ChildStderr::from_std(stderr).map_err(Some)?, written, |w| &mut w.stderr).await
+    };
     // If one stream exceeds the limit, all three are stopped. If one stream completes, the other two
     // continue.
     match tokio::try_join!(feed, out, error) {
@@ -341,11 +372,10 @@ async fn talk(pipes: Pipes, input: Vec<u8>, written: &Mutex<Written>) -> io::Res
 
 /// Reads a stream to its end. Returns `Err(None)` if the output exceeds the limit.
 async fn read(
-    stream: Option<io::Result<impl AsyncRead + Unpin>>,
+    mut stream: impl AsyncRead + Unpin,
     written: &Mutex<Written>,
     kept: impl Fn(&mut Written) -> &mut Vec<u8>,
 ) -> Result<(), Option<io::Error>> {
-    let Some(mut stream) = stream.transpose().map_err(Some)? else { return Ok(()) };
     let mut chunk = vec![0; 16 * 1024];
     loop {
         let n_read = stream.read(&mut chunk).await.map_err(Some)?;
@@ -396,6 +426,7 @@ impl Drop for Process {
 pub(super) struct ExternalRun {
     /// Id of the request.
     pub(super) request_id: String,
+    pub(super) function: FunctionId,
     /// Module of the call.
     pub(super) content: Bytes,
     /// Directory with all files of the function, including the module; `None` for a single module.

@@ -30,7 +30,10 @@ use crate::metrics;
 use crate::network::Standing;
 use crate::peers::FunctionPeers;
 
-/// Maximum number of queued functions.
+/// Maximum number of queued functions of one author, so that there is room for other authors.
+const QUEUED_OF_AUTHOR_MAX: usize = 64;
+
+/// If this number of functions is queued, functions of unnamed peers are not added.
 const QUEUED_MAX: usize = 256;
 
 /// Compiled functions, and the queue of functions to compile.
@@ -86,9 +89,11 @@ impl Worker {
     /// Records that function `id` ran for `head`, so that it is evicted later than functions that never
     /// ran.
     pub(super) fn note_run(&self, head: &PeerId, id: FunctionId) {
-        let (functions, head) = (self.0.context.functions.clone(), self.requester(head));
+        let functions = &self.0.context.functions;
+        let Some(noted) = functions.note_use(id, &self.requester(head), true) else { return };
+        let functions = functions.clone();
         self.0.context.group.spawn("save the use of a function", async move {
-            if let Err(error) = functions.note_use(id, &head, true).await {
+            if let Err(error) = functions.save(noted).await {
                 warn!(function = %id, reason = chain(&error), "cannot save the use of a function");
             }
         });
@@ -206,13 +211,13 @@ impl Worker {
     /// Has function `id` of `author` compiled in the background.
     pub(super) fn compile_soon(&self, author: &PeerId, id: FunctionId) {
         let Compilations { named, unnamed, queued, .. } = &self.0.compilations;
-        let standing = self.standing(author);
-        let permits = if standing == Standing::Named { named } else { unnamed };
+        let is_named = self.standing(author) == Standing::Named;
         let author: Arc<str> = author.as_str().into();
-        let has_room = |n_own, n_others| standing.has_room(QUEUED_MAX, n_own, n_others);
-        let place = queued.add(&author, has_room);
+        let place = queued.add(&author, |n_own, n_others| {
+            n_own < QUEUED_OF_AUTHOR_MAX && (is_named || n_own + n_others < QUEUED_MAX)
+        });
         if place.is_some() {
-            self.spawn_compile(permits, id, author, place);
+            self.spawn_compile(if is_named { named } else { unnamed }, id, author, place);
         } else {
             debug!(function = %id, "a function is compiled by its first run: too many are queued");
         }
@@ -244,7 +249,7 @@ impl Worker {
 
     async fn compile(&self, id: FunctionId, author: &Arc<str>) {
         let Some(function) = self.0.context.functions.get(id) else { return };
-        match self.0.executor.compile(&function, None, Arc::clone(author)).await {
+        match self.0.executor.compile_ahead(&function, author).await {
             Ok(true) => self.note_compiled(id),
             Ok(false) => {}
             Err(error) => info!(function = %id, reason = chain(&error), "function is not compiled"),

@@ -4,6 +4,7 @@
 //! running orders are canceled, since no one would receive the results.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +14,13 @@ use model::function::FunctionId;
 use model::node::PeerId;
 use parking_lot::Mutex;
 use task::causes::chain;
-use task::{traces, wait};
+use task::traces;
 use tokio::select;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, debug, info, info_span};
 use web::metrics::OTHER;
+use web::rate_limit::LogLimit;
 
 use super::{Phase, WorkRefusal, Worker};
 use crate::attributes::declare;
@@ -27,11 +29,12 @@ use crate::message::{
     WorkOrder, frame, json,
 };
 use crate::metrics;
+use crate::network::Standing;
 use crate::network::line::{Frame, Frames, Incoming, Line};
 
 /// Maximum number of open lines. It is much larger than the usual number of heads of a worker. Each line
 /// can hold a frame of up to 4 MiB that is being read. Further lines are closed immediately.
-const LINES_MAX: usize = 256;
+pub(super) const LINES_MAX: u32 = 256;
 
 /// Maximum number of open lines of a head. A head needs one line, and a second line while it replaces
 /// the first.
@@ -48,13 +51,14 @@ impl Worker {
     /// Serves the line of `head` until it is closed or the head is no longer allowed. Dropping the future
     /// cancels its runs.
     pub async fn serve_line(&self, head: PeerId, line: Line, mut frames: Frames) {
-        // The number for each head is limited, since otherwise a single head could take the lines of all
-        // other heads.
-        let counted = self.0.lines.add(&head, |n_own, n_others| {
-            n_own < LINES_OF_HEAD_MAX && n_own + n_others < LINES_MAX
-        });
-        let Some(_counted) = counted else {
+        let permit = Arc::clone(&self.0.open_lines).try_acquire_owned();
+        let Ok(_permit) = permit else {
             return debug!(peer = %head, "closed a line: there are too many");
+        };
+        // The number is limited, since otherwise a single head could take the lines of all other heads.
+        let counted = self.0.lines.add(&head, |n_own, _| n_own < LINES_OF_HEAD_MAX);
+        let Some(_counted) = counted else {
+            return debug!(peer = %head, "closed a line: the head has too many");
         };
         let runs = Runs::default();
         let mut excluded = pin!(self.0.context.network.excluded(&head));
@@ -98,11 +102,7 @@ impl Worker {
     /// Closes all lines and waits until the heads have closed them too, or `END_WITHIN` has passed.
     pub(super) async fn close_lines(&self) {
         self.0.phase.send_replace(Phase::Ended);
-        let look = async || match self.0.lines.total() {
-            0 => Ok(()),
-            n_open => Err(n_open),
-        };
-        drop(wait::until(END_WITHIN, look).await);
+        drop(timeout(END_WITHIN, self.0.open_lines.acquire_many(LINES_MAX)).await);
     }
 
     async fn ordered(&self, head: &PeerId, content: &[u8], line: &Line, runs: &Runs) {
@@ -162,6 +162,18 @@ impl Worker {
 /// response only if the function is stored here.
 const CALLS_MAX: usize = 256;
 
+/// Number of additional roll calls in progress for named authors, so that unnamed authors cannot exclude
+/// them.
+const NAMED_CALLS_MAX: usize = 64;
+
+/// Maximum number of roll calls in progress of an unnamed author.
+const CALLS_PER_AUTHOR_MAX: usize = 32;
+
+/// Maximum number of authors for which the logged roll calls are counted. Logging is limited per
+/// author, since anyone can request functions that do not exist. If there are more authors, the count
+/// of the least recently active author is dropped.
+pub(super) const AUTHORS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
 impl Worker {
     /// Responds to a roll call of `author` once the function is stored here. Ignores the roll call if it
     /// requires attributes that this node does not declare. Cancel-safe.
@@ -169,7 +181,7 @@ impl Worker {
         let RollCall { function_id, request_id, .. } = &call;
         let id = FunctionId::parse_any(function_id);
         let is_here = id.is_ok_and(|id| self.0.context.functions.get(id).is_some());
-        let is_logged = is_here || self.admit_to_log();
+        let is_logged = is_here || self.admit_to_log(&author);
         if is_logged {
             info!(function = function_id, request = request_id, peer = %author, "received roll call request");
         }
@@ -180,13 +192,21 @@ impl Worker {
             debug!(request = request_id, peer = %author, "ignored a roll call for other attributes");
             return;
         }
-        let standing = self.standing(&author);
-        let has_room = |n_own, n_others| standing.has_room(CALLS_MAX, n_own, n_others);
-        // A call too many is answered only if the function is stored here, since that answer needs no
-        // fetch.
-        let admitted = self.0.calls.add(&author, has_room);
+        let is_named = self.standing(&author) == Standing::Named;
+        let n_own_max = if is_named { CALLS_MAX } else { CALLS_PER_AUTHOR_MAX };
+        // A repeated call, or one too many, is answered only if the function is stored here, since that
+        // answer needs no fetch.
+        let (calls, authors) = &self.0.calls;
+        let n_max = if is_named { CALLS_MAX + NAMED_CALLS_MAX } else { CALLS_MAX };
+        let is_new = |n_same, n_others| n_same == 0 && n_others < n_max;
+        let admitted = authors
+            .add(&author, |n_own, _| n_own < n_own_max)
+            .zip(calls.add(&(author.clone(), request_id.clone()), is_new));
         if admitted.is_none() && !is_here {
-            debug!(request = request_id, "ignored a roll call: too many are in progress");
+            debug!(
+                request = request_id,
+                "ignored a roll call that is in progress, or one too many"
+            );
             return;
         }
         let span = info_span!(
@@ -222,12 +242,15 @@ impl Worker {
         self.tell(&author, &response).await;
     }
 
-    /// Returns true if another roll call for an unknown function should be logged. Beyond the limit, only
-    /// the number of further roll calls is logged.
-    fn admit_to_log(&self) -> bool {
-        let (is_logged, n_left_out) = self.0.call_log.lock().admit(Instant::now(), 16);
+    /// Returns true if another roll call of `author` for an unknown function should be logged.
+    fn admit_to_log(&self, author: &PeerId) -> bool {
+        let mut logs = self.0.call_logs.lock();
+        let log = logs.get_or_insert_mut(author.clone(), LogLimit::default);
+        // Beyond the limit, only the number of further roll calls of this author is logged.
+        let (is_logged, n_left_out) = log.admit(Instant::now(), 16);
+        drop(logs);
         if n_left_out > 0 {
-            info!(n_left_out, "omitted roll calls for unknown functions from the log");
+            info!(peer = %author, n_left_out, "omitted roll calls for unknown functions from the log");
         }
         is_logged
     }

@@ -73,9 +73,9 @@ impl WorkRefusal {
         match self {
             Self::Fetch(_) | Self::Install(_) => self.to_string(),
             Self::Run(ExecutorError::Content(error)) => describe_keep(error),
-            Self::Run(ExecutorError::External(ExternalError::Host { .. })) => {
-                "the worker cannot run its external runtime".to_owned()
-            }
+            Self::Run(ExecutorError::External(
+                ExternalError::Workspace { .. } | ExternalError::Start { .. },
+            )) => "the worker cannot start its external runtime".to_owned(),
             _ => chain(self),
         }
     }

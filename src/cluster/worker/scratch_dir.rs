@@ -36,13 +36,12 @@ fn functions_root(workspace: &Path) -> PathBuf {
     workspace.join("f")
 }
 
-/// Creates the workspace, or removes the directories that an earlier process left there. The names of directories of executions
+/// Removes the directories that an earlier process left behind. The names of directories of executions
 /// begin with a UUID, as request ids do. Other directories might belong to someone else. Blocks.
 ///
 /// # Errors
 /// Returns the error of the file system.
 pub(super) fn clear(workspace: &Path) -> io::Result<()> {
-    create_folder(workspace)?;
     for root in [root(workspace), functions_root(workspace)] {
         let entries = match fs::read_dir(root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use model::node::PeerId;
 use parking_lot::{Mutex, MutexGuard};
-use task::fair_queue::{FairQueue, Verdict};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
+use crate::fair_queue::{FairQueue, Verdict};
 use crate::network::Standing;
 
 /// Time for which one place stays reserved for a head after it has released its last place.
@@ -32,8 +32,8 @@ pub(super) struct Shares(Arc<SharedPlaces>);
 struct SharedPlaces {
     n_places: usize,
     table: Mutex<Holders>,
-    /// Notified when a place is occupied.
-    taken: Arc<Notify>,
+    /// Notifies one caller that a place was occupied.
+    taken: Notify,
     /// Notifies that a place was released.
     released: Notify,
 }
@@ -73,8 +73,8 @@ impl Drop for HeldPlace {
 }
 
 impl Shares {
-    pub(super) fn new(n_places: usize, taken: Arc<Notify>) -> Self {
-        let (table, released) = (Mutex::default(), Notify::new());
+    pub(super) fn new(n_places: usize) -> Self {
+        let (table, taken, released) = (Mutex::default(), Notify::new(), Notify::new());
         Self(Arc::new(SharedPlaces { n_places, table, taken, released }))
     }
 
@@ -94,6 +94,11 @@ impl Shares {
         let mut table = self.0.table.lock();
         table.forget_idle();
         !table.heads.is_empty()
+    }
+
+    /// Waits until a place is occupied. Only one caller can wait at a time. Cancel-safe.
+    pub(super) async fn next_taken(&self) {
+        self.0.taken.notified().await;
     }
 
     /// Returns true if a place is free for `head`.
@@ -253,7 +258,7 @@ mod tests {
 
     #[tokio::test]
     async fn strangers_together_hold_at_most_half_of_the_slots() {
-        let shares = Shares::new(10, Arc::default());
+        let shares = Shares::new(10);
         let held = [1, 2, 3].map(|n| take_all(&shares, &head(n), Standing::Stranger));
         assert_eq!(held.each_ref().map(Vec::len), [5, 0, 0]);
         assert!(!shares.has_room(&head(2), Standing::Stranger));
@@ -265,7 +270,7 @@ mod tests {
 
     #[tokio::test]
     async fn slots_reserved_for_recent_strangers_are_at_most_half_and_are_freed_on_disconnect() {
-        let shares = Shares::new(10, Arc::default());
+        let shares = Shares::new(10);
         // Peer ids contain no digit 0, so these numbers are skipped.
         let strangers = (1..100).filter(|n| !(n + 1).to_string().contains('0')).map(head);
         let strangers: Vec<PeerId> = strangers.collect();
@@ -283,7 +288,7 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_head_leaves_a_quarter_of_the_slots_free_unless_there_is_only_one_slot() {
-        let shares = Shares::new(10, Arc::default());
+        let shares = Shares::new(10);
         let held = take_all(&shares, &head(1), Standing::Unknown);
         assert_eq!(held.len(), 8);
         assert_eq!(take_all(&shares, &head(2), Standing::Unknown).len(), 2);
@@ -294,7 +299,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn head_that_holds_its_maximum_number_of_slots_waits_until_it_releases_a_slot() {
-        let shares = Shares::new(4, Arc::default());
+        let shares = Shares::new(4);
         let mut held = take_all(&shares, &head(1), Standing::Stranger);
         let within = Duration::from_secs(5);
         assert!(shares.take(&head(1), Standing::Stranger, within).await.is_none());
@@ -305,7 +310,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn free_slots_are_granted_to_waiting_heads_in_turn() {
-        let shares = Shares::new(1, Arc::default());
+        let shares = Shares::new(1);
         let mut place = shares.try_take(&head(0), Standing::Named);
         let (served, mut order) = tokio::sync::mpsc::channel(8);
         let wait = |n: usize| {
@@ -325,7 +330,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn head_can_use_slots_that_other_heads_did_not_use_recently() {
-        let shares = Shares::new(10, Arc::default());
+        let shares = Shares::new(10);
         let share = |n: usize| shares.share_of(&head(n), Standing::Named, 10);
         assert_eq!([share(1), share(2)], [10, 10]);
         let modest = take_n(&shares, &head(1), 2);
@@ -344,7 +349,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn head_can_use_a_slot_even_if_there_are_more_heads_than_slots() {
-        let shares = Shares::new(100, Arc::default());
+        let shares = Shares::new(100);
         let _held = [0, 1, 2].map(|n| take_n(&shares, &head(n), 4));
         let shares_of =
             |n: usize| [0, 1, 2].map(|idx| shares.share_of(&head(idx), Standing::Named, n));

@@ -1,10 +1,12 @@
 //! Permits for compilations. Clients take turns, and each has a maximum share. One permit is reserved
 //! for small programs.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use task::fair_queue::{FairQueue, Grants, Verdict};
+use parking_lot::{Condvar, Mutex};
+
+use crate::single_flight::WANTED_EVERY;
 
 /// Maximum number of concurrent compilations. Each needs several processors and up to a few gigabytes.
 const CHILDREN_MAX: usize = 4;
@@ -30,128 +32,197 @@ pub(super) enum CompileSize {
 }
 
 /// A compilation that needs a permit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Compilation {
     /// Client that requested the compilation.
     pub(super) client: Arc<str>,
     pub(super) size: CompileSize,
     /// Expected memory, in bytes.
     pub(super) memory_bytes: u64,
+    /// True if a program of the client recently exceeded a limit. The client's programs are then
+    /// compiled one at a time.
+    pub(super) is_suspect: bool,
 }
 
-/// The permits and the compilations that wait for them. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(super) struct CompilePermits(Arc<Inner>);
-
+/// The permits and the threads that wait for them.
 #[derive(Debug)]
-struct Inner {
+pub(super) struct CompilePermits {
     /// Maximum expected memory of all concurrent compilations of large programs.
     memory_bytes_max: u64,
     state: Mutex<PermitTable>,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct PermitTable {
     running: Vec<Compilation>,
-    /// Waiting compilations of large programs. They are served before small programs, which could
-    /// otherwise delay them endlessly.
-    large: FairQueue<Arc<str>, Compilation, CompilePermit>,
-    small: FairQueue<Arc<str>, Compilation, CompilePermit>,
+    /// Waiting compilations in the order of their tickets.
+    waiting: VecDeque<(u64, Compilation)>,
+    /// Latest ticket of each client with running or waiting compilations.
+    last_served: HashMap<Arc<str>, u64>,
+    next_ticket: u64,
 }
 
-/// Permit for one compilation. Released on drop.
+/// Permit for one compilation, released on drop.
 #[derive(Debug)]
-pub(super) struct CompilePermit {
-    permits: CompilePermits,
+pub(super) struct CompilePermit<'a> {
+    permits: &'a CompilePermits,
     compilation: Compilation,
 }
 
 impl CompilePermits {
     /// Returns the permits of a machine with `memory_bytes` of memory.
     pub(super) fn of_machine(memory_bytes: u64) -> Self {
-        let memory_bytes_max = memory_bytes / MEMORY_SHARE;
-        Self(Arc::new(Inner { memory_bytes_max, state: Mutex::default() }))
+        Self {
+            memory_bytes_max: memory_bytes / MEMORY_SHARE,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
     }
 
-    /// Waits until a permit is free and it is the client's turn. Cancel-safe.
-    pub(super) async fn acquire(&self, compilation: Compilation) -> Option<CompilePermit> {
-        let granted = {
-            let mut state = self.0.state.lock();
-            let queue = match compilation.size {
-                CompileSize::Large => &mut state.large,
-                CompileSize::Small => &mut state.small,
-            };
-            queue.push(Arc::clone(&compilation.client), compilation)
-        };
-        self.grant();
-        // Always `Some`, since a waiting compilation is only removed when it gets its permit.
-        granted.await.ok()
-    }
-
-    fn grant(&self) {
-        let mut state = self.0.state.lock();
-        let PermitTable { running, large, small } = &mut *state;
-        let mut visit = |_: &Arc<str>, compilation: &Compilation| {
-            if !compilation.can_start(running, self.0.memory_bytes_max) {
-                return Verdict::Waits;
+    /// Blocks until a permit is free and it is the client's turn. Returns `None` once `is_wanted`
+    /// returns false.
+    pub(super) fn acquire(
+        &self,
+        compilation: Compilation,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Option<CompilePermit<'_>> {
+        let mut state = self.state.lock();
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.waiting.push_back((ticket, compilation.clone()));
+        loop {
+            if state.has_free(compilation.size)
+                && state.has_memory(&compilation, self.memory_bytes_max)
+                && state.next(compilation.size) == Some(ticket)
+            {
+                state.leave(ticket);
+                // Larger than the tickets of all earlier requests, so that the other clients precede
+                // this client.
+                let now = state.next_ticket;
+                state.last_served.insert(Arc::clone(&compilation.client), now);
+                state.next_ticket += 1;
+                state.running.push(compilation.clone());
+                self.changed.notify_all();
+                return Some(CompilePermit { permits: self, compilation });
             }
-            running.push(compilation.clone());
-            let (permits, compilation) = (self.clone(), compilation.clone());
-            Verdict::Served(CompilePermit { permits, compilation })
-        };
-        let grants = [large.serve(&mut visit), small.serve(&mut visit)];
-        // A permit whose receiver was dropped locks the state again.
-        drop(state);
-        grants.into_iter().for_each(Grants::send);
+            self.changed.wait_for(&mut state, WANTED_EVERY);
+            if !is_wanted() {
+                state.leave(ticket);
+                state.forget_idle();
+                self.changed.notify_all();
+                return None;
+            }
+        }
     }
 }
 
-impl Compilation {
-    /// Returns true if this compilation can start while `running` are in progress.
-    fn can_start(&self, running: &[Self], memory_bytes_max: u64) -> bool {
-        let is_own = |other: &Self| other.client == self.client;
-        let large = running.iter().filter(|other| other.size == CompileSize::Large);
-        let large: Vec<&Self> = large.collect();
-        let memory = large.iter().map(|other| other.memory_bytes);
-        let memory_bytes = memory.fold(self.memory_bytes, u64::saturating_add);
-        running.len() < CHILDREN_MAX
-            && running.iter().filter(|other| is_own(other)).count() + 1 < CHILDREN_MAX
-            && (self.size == CompileSize::Small
-                || large.is_empty()
-                || large.len() < LARGE_MAX
-                    && large.iter().filter(|other| is_own(other)).count() < LARGE_OF_CLIENT_MAX
-                    && memory_bytes <= memory_bytes_max)
+impl PermitTable {
+    /// Returns true if a permit is free. While large programs wait for a permit, small programs may only
+    /// use the reserved permit.
+    fn has_free(&self, size: CompileSize) -> bool {
+        self.running.len() < CHILDREN_MAX
+            && match size {
+                CompileSize::Small => {
+                    self.n_running(CompileSize::Small) == 0
+                        || self.next(CompileSize::Large).is_none()
+                }
+                CompileSize::Large => self.n_running(CompileSize::Large) < LARGE_MAX,
+            }
+    }
+
+    /// Returns true if `compilation` is small, or its expected memory fits in `bytes_max` together with
+    /// the running compilations of large programs.
+    fn has_memory(&self, compilation: &Compilation, bytes_max: u64) -> bool {
+        let large = self.running.iter().filter(|running| running.size == CompileSize::Large);
+        let taken = large.map(|running| running.memory_bytes).reduce(u64::saturating_add);
+        compilation.size == CompileSize::Small
+            || taken.is_none_or(|taken| taken.saturating_add(compilation.memory_bytes) <= bytes_max)
+    }
+
+    fn n_running(&self, size: CompileSize) -> usize {
+        self.running.iter().filter(|running| running.size == size).count()
+    }
+
+    /// Returns the ticket to be served next. It belongs to the client with the fewest running
+    /// compilations; among several such clients, to the least recently served. `None` if no client can
+    /// have another permit.
+    fn next(&self, size: CompileSize) -> Option<u64> {
+        let of_size = self.waiting.iter().filter(|(_, waiting)| waiting.size == size);
+        let eligible = of_size.filter(|(_, waiting)| self.may_have_more(waiting));
+        let first = eligible.min_by_key(|(ticket, waiting)| {
+            let n_own = self.of_client(&waiting.client).count();
+            (n_own, self.last_served.get(&waiting.client).copied(), *ticket)
+        });
+        first.map(|(ticket, _)| *ticket)
+    }
+
+    fn may_have_more(&self, compilation: &Compilation) -> bool {
+        let n_own = self.of_client(&compilation.client).count();
+        let own = self.of_client(&compilation.client);
+        let n_large = own.filter(|running| running.size == CompileSize::Large).count();
+        let n_large_max = if compilation.is_suspect { 1 } else { LARGE_OF_CLIENT_MAX };
+        n_own + 1 < CHILDREN_MAX
+            && (compilation.size == CompileSize::Small || n_large < n_large_max)
+    }
+
+    fn of_client(&self, client: &Arc<str>) -> impl Iterator<Item = &Compilation> {
+        self.running.iter().filter(move |running| running.client == *client)
+    }
+
+    fn leave(&mut self, ticket: u64) {
+        self.waiting.retain(|(waiting, _)| *waiting != ticket);
+    }
+
+    fn forget_idle(&mut self) {
+        let Self { running, waiting, last_served, .. } = self;
+        last_served.retain(|client, _| {
+            running
+                .iter()
+                .chain(waiting.iter().map(|(_, waiting)| waiting))
+                .any(|compilation| compilation.client == *client)
+        });
     }
 }
 
-impl Drop for CompilePermit {
+impl Drop for CompilePermit<'_> {
     fn drop(&mut self) {
-        let mut state = self.permits.0.state.lock();
-        if let Some(idx) = state.running.iter().position(|running| *running == self.compilation) {
+        let mut state = self.permits.state.lock();
+        let own = |running: &Compilation| {
+            let Compilation { client, size, memory_bytes, .. } = running;
+            (client, size, memory_bytes)
+                == (
+                    &self.compilation.client,
+                    &self.compilation.size,
+                    &self.compilation.memory_bytes,
+                )
+        };
+        if let Some(idx) = state.running.iter().position(own) {
             state.running.swap_remove(idx);
         }
+        state.forget_idle();
         drop(state);
-        self.permits.grant();
+        self.permits.changed.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt as _;
-    use futures::future::join_all;
+    use std::sync::mpsc;
+    use std::thread;
 
     use super::*;
 
     fn compilation(client: &str, size: CompileSize) -> Compilation {
-        Compilation { client: client.into(), size, memory_bytes: 1 }
+        Compilation { client: client.into(), size, memory_bytes: 1, is_suspect: false }
     }
 
-    fn try_take(
-        permits: &CompilePermits,
+    fn try_take<'a>(
+        permits: &'a CompilePermits,
         client: &str,
         size: CompileSize,
-    ) -> Option<CompilePermit> {
-        permits.acquire(compilation(client, size)).now_or_never().flatten()
+    ) -> Option<CompilePermit<'a>> {
+        permits.acquire(compilation(client, size), &|| false)
     }
 
     #[test]
@@ -177,7 +248,12 @@ mod tests {
         assert_eq!(own.len(), CHILDREN_MAX - 1);
         assert!(take("other", CompileSize::Large).is_some());
         drop(own);
-        assert!(permits.0.state.lock().running.is_empty(), "released on drop");
+        let suspect =
+            || Compilation { is_suspect: true, ..compilation("bombs", CompileSize::Large) };
+        let first = permits.acquire(suspect(), &|| false);
+        assert!(first.is_some() && permits.acquire(suspect(), &|| false).is_none());
+        drop(first);
+        assert!(permits.state.lock().last_served.is_empty(), "nothing is kept of idle clients");
     }
 
     #[test]
@@ -185,7 +261,7 @@ mod tests {
         let permits = CompilePermits::of_machine(10 * MEMORY_SHARE);
         let take = |client: &str, memory_bytes| {
             let large = compilation(client, CompileSize::Large);
-            permits.acquire(Compilation { memory_bytes, ..large }).now_or_never().flatten()
+            permits.acquire(Compilation { memory_bytes, ..large }, &|| false)
         };
         let alone = take("a", 40);
         assert!(alone.is_some(), "a program that is larger than the memory is compiled alone");
@@ -199,27 +275,33 @@ mod tests {
     }
 
     /// Returns the order in which large programs of these clients are served.
-    async fn served(clients: &[&'static str]) -> Vec<&'static str> {
+    fn served(clients: &[&'static str]) -> Vec<&'static str> {
         let permits = CompilePermits::of_machine(u64::MAX);
         let taken = |n: usize| try_take(&permits, &format!("before {n}"), CompileSize::Large);
         let mut before: Vec<_> = (0..LARGE_MAX).map(|n| taken(n).unwrap()).collect();
-        let order = Mutex::new(Vec::new());
-        let mut all = join_all(clients.iter().map(async |client| {
-            let permit = permits.acquire(compilation(client, CompileSize::Large)).await;
-            order.lock().push(*client);
-            drop(permit);
-        }));
-        assert!((&mut all).now_or_never().is_none(), "all wait");
-        // Frees one permit.
-        before.pop();
-        all.await;
-        order.into_inner()
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            for (number, client) in clients.iter().enumerate() {
+                let (permits, sender) = (&permits, sender.clone());
+                scope.spawn(move || {
+                    let permit = permits.acquire(compilation(client, CompileSize::Large), &|| true);
+                    sender.send(*client).unwrap();
+                    drop(permit);
+                });
+                while permits.state.lock().waiting.len() <= number {
+                    thread::yield_now();
+                }
+            }
+            // Frees one permit.
+            before.pop();
+            receiver.iter().take(clients.len()).collect()
+        })
     }
 
-    #[tokio::test]
-    async fn clients_take_turns_and_programs_of_one_client_compile_in_order() {
-        assert_eq!(served(&["a"; 3]).await, ["a"; 3]);
-        assert_eq!(served(&["a", "a", "a", "a", "b"]).await[..2], ["a", "b"]);
+    #[test]
+    fn clients_take_turns_and_programs_of_one_client_compile_in_order() {
+        assert_eq!(served(&["a"; 3]), ["a"; 3]);
+        assert_eq!(served(&["a", "a", "a", "a", "b"])[..2], ["a", "b"]);
     }
 
     #[test]
@@ -229,10 +311,16 @@ mod tests {
         let small: Vec<_> =
             (0..9).filter_map(|n| take(&n.to_string(), CompileSize::Small)).collect();
         assert_eq!(small.len(), CHILDREN_MAX);
-        let mut large = Box::pin(permits.acquire(compilation("b", CompileSize::Large)));
-        assert!((&mut large).now_or_never().is_none());
-        let mut small = small;
-        small.truncate(2);
-        assert!(large.now_or_never().is_some());
+        thread::scope(|scope| {
+            let large =
+                scope.spawn(|| permits.acquire(compilation("b", CompileSize::Large), &|| true));
+            while permits.state.lock().waiting.is_empty() {
+                thread::yield_now();
+            }
+            let mut small = small;
+            small.truncate(2);
+            drop(small);
+            assert!(large.join().unwrap().is_some());
+        });
     }
 }

@@ -1,26 +1,25 @@
 //! The parent's side of a compilation: starts the child, writes its input, reads its output and stops
 //! it.
 
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
-use std::thread::available_parallelism;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use task::process::ThreadTimes;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::child::{COMMAND, Header, Status};
 use super::refused;
-use crate::error::{CompileError, ProgramError};
+use crate::error::{CompileError, CompileStep, ProgramError};
 use crate::load::CompiledCode;
 use crate::program::Program;
 use crate::settings::Settings;
+use crate::single_flight::WANTED_EVERY;
 use crate::system::{LimitHit, ProcessLimits, limit_hit};
 
 /// Maximum number of threads of a child. Each thread needs additional memory.
@@ -53,15 +52,16 @@ pub(super) fn memory_bytes(program: &Program) -> u64 {
     u64::try_from(program.bytes.len()).unwrap_or(u64::MAX).saturating_mul(MEMORY_BY_BYTE)
 }
 
-/// Compiles `program` in a child that runs the executable at `path`. Kills it after `within`. The child
-/// has exited when this returns. Dropping the future kills the child.
-pub(super) async fn compile(
+/// Compiles `program` in a child that runs the executable at `path`. Kills it after `within`, or once
+/// `is_wanted` returns false. The child has exited when this returns.
+pub(super) fn compile(
     path: &Path,
     settings: Settings,
     program: &Program,
     within: Duration,
+    is_wanted: &dyn Fn() -> bool,
 ) -> Result<CompiledCode, CompileError> {
-    let n_threads = available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
+    let n_threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
     let n_bytes = u64::try_from(program.bytes.len()).unwrap_or(u64::MAX);
     let address_space_bytes =
         ADDRESS_SPACE_BYTES.saturating_add(n_bytes.saturating_mul(ADDRESS_SPACE_BY_BYTE));
@@ -81,16 +81,9 @@ pub(super) async fn compile(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .kill_on_drop(true)
         .spawn()
         .map_err(failed)?;
-    let conversed = timeout(within, converse(&mut child, &header, program)).await;
-    let Ok(conversed) = conversed else {
-        let error = late(&child, within);
-        child.kill().await.map_err(failed)?;
-        return Err(error);
-    };
-    let (status, output) = conversed.map_err(failed)?;
+    let (status, output) = converse(&mut child, &header.bytes(), program, within, is_wanted)?;
     if status.success()
         && let Some(code) = read_output(output)?
     {
@@ -108,39 +101,69 @@ pub(super) async fn compile(
     })
 }
 
-/// Writes the child's input, reads its output and waits for its exit.
-async fn converse(
+/// Writes the child's input, reads its output and waits for its exit. Kills the child at the time limit
+/// or once its output is not wanted.
+fn converse(
     child: &mut Child,
-    header: &Header,
+    header: &[u8],
     program: &Program,
-) -> io::Result<(ExitStatus, Vec<u8>)> {
+    within: Duration,
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<(ExitStatus, Vec<u8>), CompileError> {
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let write = async {
-        let Some(mut stdin) = stdin else { return };
-        let header = header.bytes();
-        let written = async {
-            stdin.write_all(&header).await?;
-            stdin.write_all(&program.bytes).await
+    let started = Instant::now();
+    thread::scope(|scope| {
+        // Both threads exit at the latest when the child exits, since that closes the child's ends of
+        // the pipes.
+        let write = move || {
+            let Some(mut stdin) = stdin else { return };
+            if let Err(error) =
+                stdin.write_all(header).and_then(|()| stdin.write_all(&program.bytes))
+            {
+                tracing::debug!(%error, "a compiler ended before it read its program");
+            }
         };
-        if let Err(error) = written.await {
-            tracing::debug!(%error, "a compiler ended before it read its program");
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let read = move || {
+            let mut output = Vec::new();
+            let read = stdout.map(|stdout| stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut output));
+            // Without a receiver, the child was killed and its output is not needed.
+            drop(sender.send(read.transpose().map(|_| output)));
+        };
+        let spawned = thread::Builder::new()
+            .spawn_scoped(scope, write)
+            .and_then(|_| thread::Builder::new().spawn_scoped(scope, read));
+        let result = match spawned {
+            Ok(_) => loop {
+                match receiver.recv_timeout(WANTED_EVERY) {
+                    Ok(output) => break output.map_err(failed),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => {
+                        break Err(failed(io::ErrorKind::BrokenPipe.into()));
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= within => {
+                        break Err(late(child, within));
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) if !is_wanted() => {
+                        break Err(CompileError::Unwanted(CompileStep::Compiling));
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) => {}
+                }
+            },
+            Err(error) => Err(failed(error)),
+        };
+        if result.is_err() {
+            // Fails only if the child has already exited.
+            drop(child.kill());
         }
-    };
-    let read = async {
-        let mut output = Vec::new();
-        if let Some(stdout) = stdout {
-            stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut output).await?;
-        }
-        io::Result::Ok(output)
-    };
-    let ((), output) = tokio::join!(write, read);
-    Ok((child.wait().await?, output?))
+        let status = child.wait().map_err(failed)?;
+        Ok((status, result?))
+    })
 }
 
 /// Returns the error for a child that reached its time limit. The program is to blame only if the child
 /// rarely had to wait for a processor.
 fn late(child: &Child, within: Duration) -> CompileError {
-    match child.id().and_then(task::process::thread_times) {
+    match task::process::thread_times(child.id()) {
         Some(times) if ran_for_most_of(times, within) => {
             CompileError::Program(ProgramError::CompileTime { within })
         }

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use super::*;
 
@@ -53,23 +54,24 @@ fn least_recently_used_cache_entries_are_removed_first() {
 }
 
 /// Two caches in this process represent two processes with the same directory.
-#[tokio::test]
-async fn lookup_waits_while_another_process_compiles_the_program() {
+#[test]
+fn lookup_waits_while_another_process_compiles_the_program() {
     let folder = tempfile::tempdir().unwrap();
-    let [one, other] = [(); 2].map(|()| Arc::new(Disk::open(folder.path()).unwrap()));
+    let (one, other) = (Disk::open(folder.path()).unwrap(), Disk::open(folder.path()).unwrap());
     let engine = Engine::default();
     let program = Program::new(wat::parse_str("(module)").unwrap());
-    let turn = one.find_or_take_turn(&engine, &program).await.err().unwrap();
+    let turn = one.find_or_take_turn(&engine, &program, &|| true).err().unwrap();
     assert!(turn.is_some());
     assert!(!other.holds(&engine, &program));
-    let compiling = async {
-        sleep(LOOK_EVERY * 2).await;
+    let unwanted = other.find_or_take_turn(&engine, &program, &|| false);
+    assert!(matches!(unwanted, Err(None)));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| other.find_or_take_turn(&engine, &program, &|| true));
         let code = engine.precompile_module(&program.bytes).unwrap();
         one.keep(&engine, &program, &CompiledCode::trusted(code));
-    };
-    let (found, ()) = tokio::join!(other.find_or_take_turn(&engine, &program), compiling);
-    assert!(found.is_ok());
+        assert!(waiting.join().unwrap().is_ok());
+    });
     drop(turn);
     assert!(other.holds(&engine, &program));
-    assert!(one.find_or_take_turn(&engine, &program).await.is_ok());
+    assert!(one.find_or_take_turn(&engine, &program, &|| true).is_ok());
 }

@@ -94,9 +94,9 @@ pub(super) async fn events(
     State(rest): State<Rest>,
     request: Request,
 ) -> Result<Response, RestError> {
-    let events = rest.head.0.executions.events.subscribe(&client(&request));
+    let events = rest.head.0.events.subscribe(&client(&request));
     let events = events.ok_or(RestError::TOO_MANY_READERS)?;
-    let connected = sse(&rest.head.0.executions.events.timestamped(ClusterEventKind::Connected));
+    let connected = sse(&rest.head.0.events.timestamped(ClusterEventKind::Connected));
     let stream = stream::iter(connected).chain(stream::unfold((events, rest), next));
     Ok(Sse::new(stream.map(Ok::<_, Infallible>)).into_response())
 }
@@ -107,7 +107,7 @@ async fn next(((mut events, share), rest): Followed) -> Option<(Event, Followed)
     let event = select! {
         event = events.recv() => event.ok()?,
         () = sleep(Duration::from_secs(15)) => {
-            rest.head.0.executions.events.timestamped(ClusterEventKind::Heartbeat)
+            rest.head.0.events.timestamped(ClusterEventKind::Heartbeat)
         }
         () = rest.group.stopped() => return None,
     };

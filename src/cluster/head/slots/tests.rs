@@ -37,7 +37,7 @@ fn offer(n_slots: usize, n_usable: usize) -> Arc<NodeOffer> {
 }
 
 fn slots_with(offers: &[(usize, usize)]) -> Slots {
-    let slots = Slots::new(NodeRegistry::default());
+    let slots = Slots::new(NodeRegistry::default(), 64);
     for (n, (all, free)) in (1..).zip(offers) {
         slots.note_offer(&id(n), offer(*all, *free));
     }
@@ -71,7 +71,7 @@ async fn slots_of_fresh_offers_are_granted_and_old_offers_ignored() {
 async fn offers_of_unapproved_peers_use_no_memory() {
     let registry = NodeRegistry::open(None, true).unwrap();
     registry.decide(&id(1), |decision| decision.approval = NodeApproval::Approved).unwrap();
-    let slots = Slots::new(registry.clone());
+    let slots = Slots::new(registry.clone(), 100);
     slots.note_offer(&id(1), offer(2, 2));
     for n in 0..1000 {
         let pending = format!("12D3KooWflood{}", n + 1).replace(['0', 'l'], "A").parse().unwrap();
@@ -204,6 +204,26 @@ async fn silent_worker_gets_one_test_order_after_each_pause_and_pauses_double() 
     drop(granted(take(&slots, want(1))));
     slots.note_answer(&id(1), function(), Duration::from_millis(1));
     assert_eq!([granted(take(&slots, want(1))), granted(take(&slots, want(1)))].len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn worker_that_misses_two_pings_gets_no_work_until_it_responds() {
+    let slots = slots_with(&[(9, 9)]);
+    let running = granted(take(&slots, want(1)));
+    assert_eq!(slots.slow_workers(Duration::from_secs(1)), []);
+    advance(Duration::from_secs(2)).await;
+    assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)]);
+    let missed: Vec<bool> = (0..4).map(|_| slots.note_ping(&id(1))).collect();
+    assert_eq!(
+        missed,
+        [false, false, true, false],
+        "the third ping is sent after two missed pings"
+    );
+    assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
+    drop(running);
+    assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)], "until it responds");
+    slots.note_pong(&id(1));
+    assert_eq!(granted(take(&slots, want(1))).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

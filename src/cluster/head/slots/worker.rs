@@ -26,6 +26,9 @@ pub(super) const SILENT_FOR: Duration = Duration::from_secs(1);
 /// `learned` functions.
 const FUNCTIONS_MAX: usize = 256;
 
+/// A worker that misses this many pings gets no work until it answers one.
+const PINGS_MISSED_MAX: u32 = 2;
+
 /// State of a worker.
 #[derive(Debug, Default)]
 pub(super) struct WorkerState {
@@ -43,6 +46,8 @@ pub(super) struct WorkerState {
     n_answers: u64,
     full: Pause,
     silent: Pause,
+    /// Number of pings since the worker last responded.
+    n_pings: u32,
 }
 
 /// Time in which a worker ran one function.
@@ -126,7 +131,24 @@ impl WorkerState {
     /// worker.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
         let is_tried = self.silent.n_in_row > 0 && !self.running.is_empty();
-        is_tried || !self.silent.is_over(now)
+        is_tried || !self.silent.is_over(now) || self.n_pings > PINGS_MISSED_MAX
+    }
+
+    /// Returns true if the worker has been running an order for longer than `age`, or has an unanswered
+    /// ping.
+    pub(super) fn is_slow(&self, age: Duration, now: Instant) -> bool {
+        self.n_pings > 0 || self.running.values().any(|(_, since)| now - *since > age)
+    }
+
+    /// Records that a ping was sent. Returns true if the worker has just missed too many pings.
+    pub(super) fn note_ping(&mut self) -> bool {
+        self.n_pings = self.n_pings.saturating_add(1);
+        self.n_pings == PINGS_MISSED_MAX + 1
+    }
+
+    /// Records the answer to a ping. Returns true if the worker had missed too many pings before.
+    pub(super) fn note_pong(&mut self) -> bool {
+        std::mem::take(&mut self.n_pings) > PINGS_MISSED_MAX
     }
 
     /// Returns the load of the worker for `function`.
@@ -153,6 +175,7 @@ impl WorkerState {
     ) -> bool {
         self.full = Pause::default();
         self.silent = Pause::default();
+        self.n_pings = 0;
         let is_new =
             self.offer.as_ref().is_some_and(|(offer, _)| !offer.functions.contains(&function));
         if is_new && self.learned.insert(function) && self.learned.len() > FUNCTIONS_MAX {

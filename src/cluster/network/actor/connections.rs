@@ -124,7 +124,7 @@ impl Actor {
         let (silent, useful): (Vec<_>, Vec<_>) = self
             .connections
             .iter()
-            .filter(|(_, established)| !self.guard.is_named(established.peer))
+            .filter(|(_, established)| !self.is_named(established.peer))
             .partition(|(_, established)| self.is_silent(established));
         silent.into_iter().chain(useful.into_iter().rev()).take(n).map(|(id, _)| *id).collect()
     }
@@ -136,7 +136,7 @@ impl Actor {
             return Vec::new();
         }
         let (silent, useful): (Vec<_>, Vec<_>) = of_host()
-            .filter(|(_, at)| !self.guard.is_named(at.peer))
+            .filter(|(_, at)| !self.is_named(at.peer))
             .partition(|(_, at)| self.is_silent(at));
         let n_silent = silent.len().saturating_sub(bounds.silent_per_host_max());
         let n_all = (silent.len() + useful.len()).saturating_sub(bounds.per_host_max());
@@ -147,6 +147,10 @@ impl Actor {
     /// Returns true if the peer opened the connection and has not sent a valid message.
     fn is_silent(&self, established: &Established) -> bool {
         established.is_inbound && !self.guard.is_useful(established.peer)
+    }
+
+    fn is_named(&self, peer: PeerId) -> bool {
+        self.dialer.is_boot_node(peer) || self.guard.is_named(peer)
     }
 
     /// Closes a connection. Returns its peer, which can still be dialed at its known addresses.
@@ -183,12 +187,12 @@ impl Actor {
     /// Records that connected `peer` has the same role as this node. Disconnects the peer if there are
     /// enough neighbors.
     pub(super) fn take_neighbor(&mut self, peer: PeerId) {
-        if self.guard.is_named(peer) || self.neighbors.contains(&peer) {
+        if self.is_named(peer) || self.neighbors.contains(&peer) {
             return;
         }
         if !self.swarm.is_connected(&peer) {
             // The peer disconnected before its role was known, most likely since it has enough neighbors.
-            return self.dialer.forget(peer, Instant::now());
+            return self.leave_alone(peer);
         }
         // A worker looks for 16 neighbors and accepts some more that connect while the cluster starts.
         if self.neighbors.len() < 24 {
@@ -197,14 +201,22 @@ impl Actor {
         }
         debug!(%peer, "disconnected a neighbor: there are enough");
         self.close_all(peer);
-        self.dialer.forget(peer, Instant::now());
+        self.leave_alone(peer);
     }
 
     /// Records that the last connection to `peer` was closed. A neighbor is not dialed again, since it
     /// has enough neighbors or reconnects itself.
     pub(super) fn part_with(&mut self, peer: PeerId) {
         if self.neighbors.remove(&peer) {
-            self.dialer.forget(peer, Instant::now());
+            self.leave_alone(peer);
+        }
+    }
+
+    /// Prevents `peer` from being dialed for a while, even if the table names it.
+    pub(super) fn leave_alone(&mut self, peer: PeerId) {
+        self.dialer.forget(peer, Instant::now());
+        if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
+            table.rest(peer);
         }
     }
 }

@@ -14,15 +14,18 @@ use super::{Actor, LOOK_EVERY, LOOK_SOON};
 use crate::identity::model_peer_id;
 
 impl Actor {
-    /// Checks all tables: disconnects banned peers, dials peers that are due, and provides and looks up
+    /// Checks all tables: applies changes of bans, dials peers that are due, and provides and looks up
     /// topics.
     pub(super) fn look(&mut self) {
         let now = Instant::now();
         self.next_look = now + LOOK_EVERY;
-        for peer in self.guard.take_banned() {
+        let (fresh, over) = self.guard.take_changes();
+        for peer in fresh {
             self.dialer.forget(peer, now);
-            // Fails if the peer is not connected.
-            self.swarm.disconnect_peer_id(peer).ok();
+            self.swarm.behaviour_mut().banned.block_peer(peer);
+        }
+        for peer in over {
+            self.swarm.behaviour_mut().banned.unblock_peer(peer);
         }
         for (peer, addresses) in self.dialer.take_due(now) {
             if self.swarm.is_connected(&peer) {

@@ -56,7 +56,7 @@ async fn excess_gossip_of_other_authors_is_dropped_without_banning_the_relaying_
         n_forwarded += verdicts(&guard, author, relay, 100)[0];
     }
     assert_eq!(n_forwarded, 7, "of all unnamed authors");
-    assert_eq!((guard.is_banned(relay), guard.take_banned()), (false, vec![]));
+    assert_eq!((guard.is_banned(relay), guard.take_changes()), (false, (vec![], vec![])));
     // The relay's own messages have a separate allowance.
     assert_eq!(verdicts(&guard, relay, relay, 3)[2], 0);
 }
@@ -82,7 +82,7 @@ async fn relay_that_forwards_more_than_a_receiver_accepts_is_not_banned() {
         tokio::time::advance(Duration::from_secs(1)).await;
     }
     assert!(n_forwarded > n_accepted + 60 * 100, "{n_forwarded} {n_accepted}");
-    assert_eq!((receiver.is_banned(relay_id), receiver.take_banned()), (false, vec![]));
+    assert_eq!((receiver.is_banned(relay_id), receiver.take_changes()), (false, (vec![], vec![])));
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +107,7 @@ async fn published_and_relayed_gossip_of_all_authors_is_limited() {
 async fn author_that_publishes_too_much_is_banned() {
     let (guard, author) = (guard(None), PeerId::random());
     assert_eq!(verdicts(&guard, author, author, 20), [4, 2, 14]);
-    assert_eq!((guard.is_banned(author), guard.take_banned()), (true, vec![author]));
+    assert_eq!((guard.is_banned(author), guard.take_changes().0), (true, vec![author]));
     assert_eq!(
         verdicts(&guard, author, PeerId::random(), 1),
         [0, 0, 1],
@@ -121,7 +121,7 @@ async fn peers_allowed_by_name_and_boot_nodes_are_never_banned() {
     let guard = Guard::new(Some([model_peer_id(friend)].into()), [boot], FEW);
     for peer in [boot, friend] {
         (0..100).for_each(|_| guard.offended(peer, Offense::Malformed));
-        assert_eq!((guard.is_banned(peer), guard.take_banned()), (false, vec![]));
+        assert_eq!((guard.is_banned(peer), guard.take_changes()), (false, (vec![], vec![])));
         assert!(guard.is_named(peer) && guard.is_useful(peer));
     }
 }
@@ -132,14 +132,14 @@ async fn repeated_offenses_ban_a_peer_for_a_limited_time() {
     for _ in 0..4 {
         guard.offended(peer, Offense::Malformed);
     }
-    assert_eq!((guard.is_banned(peer), guard.take_banned()), (false, vec![]));
+    assert_eq!((guard.is_banned(peer), guard.take_changes()), (false, (vec![], vec![])));
     for _ in 0..3 {
         guard.offended(peer, Offense::Stalled);
     }
-    assert_eq!((guard.is_banned(peer), guard.take_banned()), (true, vec![peer]));
+    assert_eq!((guard.is_banned(peer), guard.take_changes()), (true, (vec![peer], vec![])));
     assert!(!guard.is_banned(PeerId::random()));
     tokio::time::advance(BANNED_FOR).await;
-    assert_eq!((guard.is_banned(peer), guard.take_banned()), (false, vec![]));
+    assert_eq!((guard.is_banned(peer), guard.take_changes()), (false, (vec![], vec![peer])));
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,22 +186,8 @@ async fn least_recently_used_peer_record_is_evicted_at_the_limit() {
         let peer = PeerId::random();
         (0..6).for_each(|_| guard.offended(peer, Offense::Malformed));
     }
-    let fresh = guard.take_banned();
-    assert_eq!(fresh.len(), BANNED_MAX.get() + 10);
-    assert!(fresh[..10].iter().all(|peer| !guard.is_banned(*peer)), "the oldest bans are lifted");
+    let (fresh, over) = guard.take_changes();
+    assert_eq!((fresh.len(), over.len()), (BANNED_MAX.get() + 10, 10));
+    assert_eq!(over, fresh[..10], "the oldest bans are lifted");
     assert_eq!(guard.state.lock().banned.len(), BANNED_MAX.get());
-}
-
-#[test]
-fn peers_with_many_items_leave_some_to_other_peers_and_to_named_peers() {
-    let tally = Tally::default();
-    let take_all = |standing: Standing| {
-        let peer = PeerId::random();
-        let add = || tally.add(&peer, |n_own, n_others| standing.has_room(2048, n_own, n_others));
-        std::iter::from_fn(add).collect::<Vec<_>>()
-    };
-    let held: Vec<_> = (0..20).map(|_| take_all(Standing::Stranger)).collect();
-    assert_eq!(held[0].len(), 384);
-    assert!(!take_all(Standing::Unknown).is_empty());
-    assert!(take_all(Standing::Named).len() >= 512);
 }

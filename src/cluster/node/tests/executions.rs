@@ -279,7 +279,7 @@ async fn deleting_an_execution_cancels_it_on_its_worker() {
     let address = cluster.head.api_address().unwrap();
     let deleting = async {
         busy(&cluster.workers[0]).await;
-        let worker = cluster.workers[0].role.try_as_worker_ref().unwrap();
+        let worker = cluster.workers[0].role.worker().unwrap();
         let slots = worker.slots_for(cluster.head.peer_id());
         assert_eq!(slots, (1, 1), "the head's own run does not reduce the offer");
         let (_, list) = get(address, "/api/v1/executions").await;
@@ -320,18 +320,21 @@ async fn worker_cancels_the_orders_of_a_failed_head() {
 }
 
 #[tokio::test]
-async fn orders_on_a_closed_line_are_lost() {
+async fn closing_a_line_cancels_only_the_orders_on_it() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
     let sleep = cluster.add("sleep.wasm", SLEEP).await;
     let (head, worker) = (cluster.head.head().unwrap(), cluster.workers[0].peer_id());
-    let ending = async {
-        busy(&cluster.workers[0]).await;
-        head.note_line_closed(worker);
-    };
-    let (answer, ()) = tokio::join!(cluster.execute(request(&sleep, 1)), ending);
-    assert_eq!(answer["code"], "204", "{answer}");
+    // The head has opened only line 0 so far.
+    for (number, code) in [(7, "200"), (0, "204")] {
+        let ending = async {
+            busy(&cluster.workers[0]).await;
+            head.note_line_closed(worker, number);
+        };
+        let (answer, ()) = tokio::join!(cluster.execute(request(&sleep, 1)), ending);
+        assert_eq!(answer["code"], code, "line {number}: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -143,7 +143,7 @@ async fn frozen_head_does_not_delay_offers_to_other_heads() {
             holds(head, &worker, function.id).await;
         }
     }
-    let frozen = worker.role.try_as_worker_ref().unwrap().peers();
+    let frozen = worker.role.worker().unwrap().peers();
     let frozen = frozen.iter().find(|(id, _)| *id == *others[1].peer_id());
     assert!(
         frozen.is_some_and(|(_, peer)| peer.is_connected),

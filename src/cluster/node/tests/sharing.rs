@@ -16,7 +16,7 @@ async fn begin(head: &Node, function: &Function) -> String {
 
 /// Waits until `worker` has no free slot and allows each head the `wanted` number of slots.
 async fn shared(worker: &Node, heads: [&Node; 2], wanted: [usize; 2]) {
-    let worker = worker.role.try_as_worker_ref().unwrap();
+    let worker = worker.role.worker().unwrap();
     let look = || async {
         let found = heads.map(|head| worker.slots_for(head.peer_id()).1);
         if found == wanted && worker.slots().1 == 0 { Ok(()) } else { Err(found) }

@@ -85,7 +85,7 @@ async fn stopping_head_responds_to_its_client_and_cancels_the_run() {
 async fn stopping_worker_offers_no_slots() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
-    let node_role = worker.role.try_as_worker_ref().unwrap();
+    let node_role = worker.role.worker().unwrap();
     let slots = || node_role.slots_for(cluster.head.peer_id());
     assert_eq!(slots(), (10, 10));
     assert!(node_role.drain(WITHIN).await, "nothing runs");

@@ -311,7 +311,7 @@ pub(super) async fn idle(cluster: &Cluster) {
 }
 
 fn is_running(worker: &Node) -> bool {
-    let (slots, free) = worker.role.try_as_worker_ref().unwrap().slots();
+    let (slots, free) = worker.role.worker().unwrap().slots();
     free < slots
 }
 

@@ -110,7 +110,7 @@ async fn code_compiled_ahead_is_used_by_runs_with_and_without_a_fuel_limit() {
         let function = &bench.function;
         let call = Bench::call(RuntimeConfig::default());
         assert!(!bench.executor.is_compiled(function, &call).await.unwrap());
-        assert!(bench.executor.compile(function, None, Arc::default()).await.unwrap());
+        assert!(bench.executor.compile_ahead(function, &Arc::default()).await.unwrap());
         assert!(bench.executor.is_compiled(function, &call).await.unwrap(), "{fuel:?}");
     }
 }
@@ -220,6 +220,6 @@ async fn external_runtime_without_a_program_or_workspace_is_rejected() {
         ExecutionOptions { external: Some(external("/bin/sh")), ..ExecutionOptions::default() },
     ] {
         let outcome = Executor::new(functions.clone(), NonZeroU32::MIN, LIMITS_DEFAULT, options);
-        assert!(matches!(outcome, Err(WorkerError::Unusable { .. })));
+        assert!(matches!(outcome, Err(WorkerError::External { .. })));
     }
 }

@@ -20,8 +20,32 @@ const SHOWN_CHARS_MAX: usize = 80;
 
 /// A variable of a request that cannot be passed to an external runtime.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(in crate::worker) struct VariableError(String);
+pub(in crate::worker) enum VariableError {
+    /// The name is of a form that some programs might interpret differently.
+    #[error(
+        "invalid name of an environment variable: {name:?}; names consist of letters, digits and _ \
+         and do not begin with a digit"
+    )]
+    Name {
+        /// The name, shortened.
+        name: String,
+    },
+    /// The operator does not allow the name.
+    #[error(
+        "environment variable {name} is not passed to this worker's external runtime; its operator \
+         can allow it with --runtime-env {name}"
+    )]
+    NotAllowed {
+        /// The name, shortened.
+        name: String,
+    },
+    /// The value cannot be passed to a process.
+    #[error("value of environment variable {name} contains a NUL byte")]
+    Value {
+        /// The name, shortened.
+        name: String,
+    },
+}
 
 /// Checks the form of the request's variables, and that the operator allows each of them in the
 /// environment of the runtime process.
@@ -33,24 +57,15 @@ pub(super) fn check(
     allowed: &BTreeSet<String>,
 ) -> Result<(), VariableError> {
     for (name, value) in variables {
-        let shown: String = name.chars().take(SHOWN_CHARS_MAX).collect();
-        // Some programs might interpret names of another form differently.
-        let reason = if !is_plain(name) {
-            format!(
-                "invalid name of an environment variable: {shown:?}; names consist of letters, digits \
-                 and _ and do not begin with a digit"
-            )
-        } else if !allowed.contains(name) {
-            format!(
-                "environment variable {shown} is not passed to this worker's external runtime; its \
-                 operator can allow it with --runtime-env {shown}"
-            )
-        } else if value.contains('\0') {
-            format!("value of environment variable {shown} contains a NUL byte")
-        } else {
-            continue;
-        };
-        return Err(VariableError(reason));
+        if !is_plain(name) {
+            return Err(VariableError::Name { name: shorten(name) });
+        }
+        if !allowed.contains(name) {
+            return Err(VariableError::NotAllowed { name: shorten(name) });
+        }
+        if value.contains('\0') {
+            return Err(VariableError::Value { name: shorten(name) });
+        }
     }
     Ok(())
 }
@@ -69,6 +84,10 @@ pub(super) fn with_listed(variables: &BTreeMap<String, String>) -> BTreeMap<Stri
 fn is_plain(name: &str) -> bool {
     let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
     name.starts_with(is_first) && name.chars().all(|c| is_first(c) || c.is_ascii_digit())
+}
+
+fn shorten(name: &str) -> String {
+    name.chars().take(SHOWN_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

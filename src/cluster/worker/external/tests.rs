@@ -24,7 +24,7 @@ const WITHIN: Duration = Duration::from_secs(20);
 /// A shell script as a runtime, with its workspace.
 struct Script {
     root: TempDir,
-    external: Arc<External>,
+    external: External,
 }
 
 /// Returns a runtime with `variables` allowed.
@@ -39,9 +39,8 @@ impl Script {
         let program = root.path().join("bls-runtime");
         fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-        let external = External::new(allowing(&program, &["A", "B"]), &root.path().join("work"))
-            .unwrap()
-            .into();
+        let external =
+            External::new(allowing(&program, &["A", "B"]), &root.path().join("work")).unwrap();
         Self { root, external }
     }
 
@@ -85,6 +84,7 @@ fn run(limits: Limits) -> ExternalRun {
 fn with(call: FunctionCall, limits: Limits) -> ExternalRun {
     ExternalRun {
         request_id: "0a1b".to_owned(),
+        function: FunctionId::from_module(b"module"),
         content: Bytes::from_static(b"module"),
         function_dir: None,
         call,
@@ -119,10 +119,10 @@ async fn external_runtime_gets_the_arguments_that_b7s_passes() {
     };
     let limits = Limits { wall: Duration::from_secs(2), fuel: Some(900), ..LIMITS };
     let finished = finished(&script, with(call, limits)).await;
-    let workspace = script.workspace();
+    let (workspace, id) = (script.workspace(), FunctionId::from_module(b"module"));
     let (workspace, root) = (workspace.display(), workspace.parent().unwrap().display());
     let want = format!(
-        "{workspace}/t/0a1b/f/m.wasm\n--entry\nmain\n--run-time\n2000\n--debug-info\n\
+        "{workspace}/{id}/m.wasm\n--entry\nmain\n--run-time\n2000\n--debug-info\n\
         --fs-root-path\n{workspace}/t/0a1b/fs\n--drivers-root-path\n{root}/extensions\n\
         --limited-fuel\n900\n--limited-memory\n256\n--permission\nfile://a.go\n\
         --permission\nhttps://x.org/\n--\na\n--b\nc d\nmodule"
@@ -137,7 +137,7 @@ async fn runtime_is_started_through_its_symbolic_link() {
     let link = script.root.path().join("called-so");
     std::os::unix::fs::symlink("bls-runtime", &link).unwrap();
     script.external =
-        External::new(allowing(&link, &[]), &script.root.path().join("work")).unwrap().into();
+        External::new(allowing(&link, &[]), &script.root.path().join("work")).unwrap();
     let finished = finished(&script, run(LIMITS)).await;
     assert_eq!(text(&finished.stdout).trim_end(), link.display().to_string());
 }
@@ -171,7 +171,7 @@ async fn environment_of_the_runtime_is_fixed_except_for_requested_variables() {
     let finished = finished(&script, with(call, LIMITS)).await;
     let want = format!(
         "{}/t/0a1b\nA=1\nB=x y\nBLS_LIST_VARS=A;B\nLANG=C.UTF-8\n\
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nf\nfs\n",
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nfs\n",
         script.workspace().display()
     );
     assert_eq!(text(&finished.stdout), want);

@@ -224,13 +224,13 @@ async fn no_directory_is_created_for_a_guest_that_imports_no_file_functions() {
 }
 
 #[tokio::test]
-async fn error_of_a_trap_in_a_host_call_is_described() {
+async fn error_of_a_trap_in_a_host_call_names_the_call() {
     let trapped = RunEnd::Trapped(None);
     let program = module(
         r#"(func (export "_start")
         (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 0))))"#,
     );
     let finished = check(&program, trapped).await;
-    let no_memory = "runtime: trap in a host call: missing required memory export\n";
+    let no_memory = "runtime: trap in a host call: fd_write: missing required memory export\n";
     assert_eq!(text(&finished.stderr), no_memory);
 }

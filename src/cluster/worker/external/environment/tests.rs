@@ -10,8 +10,8 @@ fn only_allowed_variables_are_passed() {
     assert_eq!(check(&one("COLOR", "x"), &allowed), Ok(()));
     assert_eq!(check(&BTreeMap::new(), &BTreeSet::new()), Ok(()));
     for name in ["LD_PRELOAD", "BASH_ENV", "color", "COLORS"] {
-        let error = check(&one(name, "x"), &allowed).unwrap_err().to_string();
-        assert!(error.ends_with(&format!("--runtime-env {name}")), "{error}");
+        let error = check(&one(name, "x"), &allowed).unwrap_err();
+        assert_eq!(error, VariableError::NotAllowed { name: name.to_owned() });
     }
 }
 
@@ -32,22 +32,21 @@ fn invalid_variable_name_is_rejected() {
         "Ä",
         "A\u{202e}",
     ] {
-        let error = check(&one(name, "x"), &[name.to_owned()].into()).unwrap_err().to_string();
+        let error = check(&one(name, "x"), &[name.to_owned()].into()).unwrap_err();
+        assert_eq!(error, VariableError::Name { name: name.to_owned() });
         // Names are escaped for terminals and logs.
-        assert!(error.contains(&format!("variable: {name:?}; names")), "{error}");
-        assert!(!error.contains(['\n', '\0', '\u{202e}']), "{error}");
+        assert!(!error.to_string().contains(['\n', '\0', '\u{202e}']), "{error}");
     }
     let long = check(&one(&"-".repeat(1000), "x"), &BTreeSet::new()).unwrap_err();
-    let shown = "-".repeat(SHOWN_CHARS_MAX);
-    assert!(long.to_string().contains(&format!("variable: {shown:?}; names")), "{long}");
+    assert_eq!(long, VariableError::Name { name: "-".repeat(SHOWN_CHARS_MAX) });
 }
 
 #[test]
 fn value_of_a_variable_can_contain_anything_but_nul() {
     let allowed = ["A".to_owned()].into();
     check(&one("A", "\u{1b}[2J\n$(id) `id` ;="), &allowed).unwrap();
-    let error = check(&one("A", "a\0b"), &allowed).unwrap_err().to_string();
-    assert_eq!(error, "value of environment variable A contains a NUL byte");
+    let error = check(&one("A", "a\0b"), &allowed).unwrap_err();
+    assert_eq!(error, VariableError::Value { name: "A".to_owned() });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 /// Waiting requests, by client. Each request waits for a grant of type `G`.
 #[derive(Debug)]
-pub struct FairQueue<C, T, G> {
+pub(crate) struct FairQueue<C, T, G> {
     /// Clients with waiting requests, beginning with the client that was served longest ago.
     lanes: VecDeque<Lane<C, T, G>>,
 }
@@ -19,7 +19,7 @@ struct Lane<C, T, G> {
 
 /// Outcome for a request that [`FairQueue::serve`] visits.
 #[derive(Debug)]
-pub enum Verdict<G> {
+pub(crate) enum Verdict<G> {
     /// The request is served with this grant and removed. Then it is the next client's turn.
     Served(G),
     /// The request is removed without being served.
@@ -32,11 +32,11 @@ pub enum Verdict<G> {
 /// dropped, too.
 #[must_use]
 #[derive(Debug)]
-pub struct Grants<G>(Vec<(oneshot::Sender<G>, G)>);
+pub(crate) struct Grants<G>(Vec<(oneshot::Sender<G>, G)>);
 
 impl<G> Grants<G> {
     /// Sends the grants to their receivers.
-    pub fn send(self) {
+    pub(crate) fn send(self) {
         for (receiver, grant) in self.0 {
             drop(receiver.send(grant));
         }
@@ -50,9 +50,14 @@ impl<C, T, G> Default for FairQueue<C, T, G> {
 }
 
 impl<C: PartialEq, T, G> FairQueue<C, T, G> {
+    /// Returns the number of waiting requests.
+    pub(crate) fn len(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.requests.len()).sum()
+    }
+
     /// Appends a request of `client` and returns the receiver of its grant. If the receiver is dropped,
     /// the next call of [`Self::serve`] removes the request.
-    pub fn push(&mut self, client: C, request: T) -> oneshot::Receiver<G> {
+    pub(crate) fn push(&mut self, client: C, request: T) -> oneshot::Receiver<G> {
         let (granted, grant) = oneshot::channel();
         let request = (request, granted);
         if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.client == client) {
@@ -65,7 +70,7 @@ impl<C: PartialEq, T, G> FairQueue<C, T, G> {
 
     /// Calls `visit` for waiting requests, with the clients in turn, until no further request can be
     /// served. Returns the grants.
-    pub fn serve(&mut self, mut visit: impl FnMut(&C, &T) -> Verdict<G>) -> Grants<G> {
+    pub(crate) fn serve(&mut self, mut visit: impl FnMut(&C, &T) -> Verdict<G>) -> Grants<G> {
         let mut grants = Vec::new();
         let mut lane_idx = 0;
         while let Some(lane) = self.lanes.get_mut(lane_idx) {
