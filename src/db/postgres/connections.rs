@@ -1,7 +1,8 @@
 //! Connections to the database: a pool with time limits for transactions.
 //!
-//! The pool tests each connection before its use, and silently replaces a connection that was lost while
-//! idle. A connection that is lost during a transaction fails the transaction and is closed.
+//! A connection that was idle for a second is tested before its use, and silently replaced if it was
+//! lost. If a connection is lost while a transaction starts or during a read, another connection is used.
+//! A connection that is lost during a write fails the write and is closed.
 //!
 //! A pooler such as `PgBouncer` can send each transaction over another connection to the server. A
 //! pooler is recognized because it rejects or drops a startup option. Behind a pooler, all statements
@@ -16,13 +17,15 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool, Postgres, Row as _,
+};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::DatabaseUrl;
-use super::fault::{Fault, describe, has_code, is_unreachable, timed_out};
+use super::fault::{Fault, describe, has_code, is_connection_lost, is_unreachable, timed_out};
 use super::schema::Schema;
 use crate::fault::WorkError;
 
@@ -41,6 +44,9 @@ const CHECKED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Time limit of a separate attempt to connect, made to find out why the pool cannot connect.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
+
+/// Idle time after which a connection is tested before its use, which takes a round trip.
+const TESTED_AFTER: Duration = Duration::from_secs(1);
 
 /// Time after which idle connections are closed, so that idle services leave connections to other
 /// services.
@@ -61,6 +67,9 @@ const SETTINGS: [(&str, &str); 5] = [
 /// Startup option without a meaning for the server. Poolers do not pass it on, so it shows whether a
 /// connection is direct.
 const DIRECT: (&str, &str) = ("triptych.direct", "on");
+
+/// Code of the error by which a pooler rejects a startup option.
+const STARTUP_REJECTED: &str = "08P01";
 
 /// Statement that selects true if the startup option [`DIRECT`] reached the server.
 const IS_DIRECT: &str = "SELECT current_setting('triptych.direct', true) IS NOT DISTINCT FROM 'on'";
@@ -174,7 +183,12 @@ impl Connections {
             .acquire_timeout(ACQUIRE_WITHIN)
             // Keeps the pool from logging long waits. Waits and timeouts are counted here.
             .acquire_slow_threshold(ACQUIRE_WITHIN)
-            .idle_timeout(IDLE_FOR);
+            .idle_timeout(IDLE_FOR)
+            .test_before_acquire(false)
+            .before_acquire(|connection, idle| {
+                let is_recent = idle.idle_for < TESTED_AFTER;
+                async move { Ok(is_recent || connection.ping().await.is_ok()) }.boxed()
+            });
         let shared = Shared {
             url: url.clone(),
             options,
@@ -198,20 +212,29 @@ impl Connections {
         self.shared.is_pooled.get() == Some(&true)
     }
 
-    /// Runs `work`, which must only read.
+    /// Runs `work`, which must only read, and runs it again if its connection is lost.
     ///
     /// # Errors
     /// The error of `work` or of the database.
     pub async fn read<T: Send, E: WorkError + From<sqlx::Error>>(
         &self,
         snapshot: Snapshot,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
+        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
     ) -> Result<T, E> {
         let begin = (snapshot == Snapshot::Transaction).then_some(BEGIN_READ);
-        let done = async {
-            let mut transaction = self.begin(begin).await?;
+        let attempt = async || {
+            let mut transaction = self.start(begin).await?;
             let result = work(&mut transaction).await;
             transaction.finish(result).await
+        };
+        let done = async {
+            for _ in 0..=self.pool.num_idle() {
+                match attempt().await {
+                    Err(error) if is_connection_lost(&error) => {}
+                    result => return result,
+                }
+            }
+            attempt().await
         };
         self.within(DONE_WITHIN, done).await
     }
@@ -274,7 +297,7 @@ impl Connections {
     /// # Errors
     /// The error of the database.
     pub async fn begin_read(&self) -> Result<Transaction, sqlx::Error> {
-        self.begin(Some(BEGIN_READ)).await
+        self.begin(BEGIN_READ).await
     }
 
     /// Starts a transaction for writing.
@@ -289,7 +312,7 @@ impl Connections {
             return Err(sqlx::Error::PoolTimedOut);
         };
         drop(waiting);
-        let mut transaction = self.begin(Some(BEGIN_WRITE)).await?;
+        let mut transaction = self.begin(BEGIN_WRITE).await?;
         transaction.permit = permit.ok();
         Ok(transaction)
     }
@@ -307,7 +330,7 @@ impl Connections {
         }
         let was_full = self.shared.is_full.load(Ordering::Relaxed);
         let check = async {
-            let mut transaction = self.begin(Some(BEGIN_WRITE)).await?;
+            let mut transaction = self.begin(BEGIN_WRITE).await?;
             let trial = if was_full { TRY_SPACE } else { "" };
             let sql =
                 format!("{trial}UPDATE {0}.format SET version = version WHERE false", schema.name);
@@ -352,9 +375,21 @@ impl Connections {
         }
     }
 
+    /// Starts a transaction like [`Self::start`]. After a restart of the server, all idle connections are
+    /// lost, and each attempt finds one of them.
+    async fn begin(&self, sql: &'static str) -> Result<Transaction, sqlx::Error> {
+        for _ in 0..=self.pool.num_idle() {
+            match self.start(Some(sql)).await {
+                Err(error) if is_connection_lost(&error) => {}
+                begun => return begun,
+            }
+        }
+        self.start(Some(sql)).await
+    }
+
     /// Starts a transaction with the statement `sql`. If `sql` is `None`, returns a connection for a
     /// single statement, which needs no explicit transaction.
-    fn begin(&self, sql: Option<&'static str>) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
+    fn start(&self, sql: Option<&'static str>) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
         async move {
             let schema = self.shared.options.schema;
             let is_pooled = self.find_pooler().await?;
@@ -380,16 +415,20 @@ impl Connections {
         .boxed()
     }
 
-    /// Returns true if connections lead through a pooler, which a separate connection finds out at the
-    /// start.
+    /// Returns true if connections lead through a pooler, which the first connection finds out.
     async fn find_pooler(&self) -> Result<bool, sqlx::Error> {
         let find = async || {
-            let is_pooled = match self.shared.connect_options().connect().await {
+            let is_pooled = match self.acquire().await {
                 // The pooler rejected a startup option.
-                Err(error) if has_code(&error, "08P01") => true,
+                Err(error) if has_code(&error, STARTUP_REJECTED) => true,
                 connection => {
-                    let row = sqlx::raw_sql(IS_DIRECT).fetch_one(&mut connection?).await?;
-                    !row.try_get::<bool, _>(0)?
+                    let mut connection = connection?;
+                    let row = sqlx::raw_sql(IS_DIRECT).fetch_one(&mut *connection).await?;
+                    let is_pooled = !row.try_get::<bool, _>(0)?;
+                    if is_pooled {
+                        connection.close_on_drop();
+                    }
+                    is_pooled
                 }
             };
             if is_pooled {
@@ -447,7 +486,10 @@ impl Shared {
 
     fn note_lost(&self, error: &sqlx::Error) {
         let is_unreachable = Fault::from(error) == Fault::Unreachable;
-        if is_unreachable && !self.is_lost.swap(true, Ordering::Relaxed) {
+        if is_unreachable
+            && !has_code(error, STARTUP_REJECTED)
+            && !self.is_lost.swap(true, Ordering::Relaxed)
+        {
             warn!(cause = describe(error), "the database {} cannot be reached", self.url);
         }
     }
@@ -493,6 +535,55 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         if !self.is_clean {
             self.connection.close_on_drop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_postgres::{new_database, run};
+
+    use super::*;
+
+    const SCHEMA: Schema = Schema {
+        name: "things",
+        version: 1,
+        steps: &[],
+        tables: "CREATE TABLE things.things (id bigint PRIMARY KEY)",
+    };
+
+    const END_OTHERS: &str = "SELECT pg_terminate_backend(pid, 9000) FROM pg_stat_activity
+         WHERE application_name = 'triptych' AND datname = current_database()";
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn reads_and_writes_continue_after_all_connections_were_lost() {
+        let Some(url) = new_database() else { return };
+        let options =
+            ConnectionsOptions { schema: SCHEMA, is_read_only: false, n_max: 5, n_writers: 5 };
+        let connections = Connections::new(&url.parse().unwrap(), options);
+        connections.open_tables().await.unwrap();
+        let insert = |id: i64| {
+            let sql = sqlx::query("INSERT INTO things.things (id) VALUES ($1)").bind(id);
+            connections.write(|c| async move { sql.execute(c).await.map(drop) }.boxed())
+        };
+        futures::future::try_join_all((0..5).map(insert)).await.unwrap();
+        run(&url, END_OTHERS);
+        insert(5).await.unwrap();
+        let attempts = AtomicUsize::default();
+        for snapshot in [Snapshot::Statement, Snapshot::Transaction] {
+            attempts.store(0, Ordering::Relaxed);
+            let count = connections.read(snapshot, |c| {
+                let is_lost = attempts.fetch_add(1, Ordering::Relaxed) == 0;
+                let end =
+                    if is_lost { "SELECT pg_terminate_backend(pg_backend_pid())" } else { "" };
+                async move {
+                    sqlx::raw_sql(end).execute(&mut *c).await?;
+                    sqlx::query_scalar("SELECT count(*) FROM things.things").fetch_one(c).await
+                }
+                .boxed()
+            });
+            let count: Result<i64, sqlx::Error> = count.await;
+            assert_eq!((count.unwrap(), attempts.load(Ordering::Relaxed)), (6, 2));
         }
     }
 }

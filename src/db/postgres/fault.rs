@@ -40,6 +40,18 @@ pub(super) fn is_unreachable(error: &(dyn StdError + 'static)) -> bool {
     database_error(error).map(Fault::from) == Some(Fault::Unreachable)
 }
 
+/// Returns true if an open connection was lost, so that another connection can succeed immediately.
+pub(super) fn is_connection_lost(error: &(dyn StdError + 'static)) -> bool {
+    database_error(error).is_some_and(|error| match error {
+        // The other kinds are failures to open a connection, which waited for the server to start.
+        sqlx::Error::Io(cause) => {
+            !matches!(cause.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut)
+        }
+        sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => true,
+        error => ["08", "57P01", "57P02"].iter().any(|code| has_code(error, code)),
+    })
+}
+
 /// Returns true if the error code begins with `start`.
 #[must_use]
 pub fn has_code(error: &sqlx::Error, start: &str) -> bool {
