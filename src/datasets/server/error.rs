@@ -154,8 +154,8 @@ fn store_failure(error: &StoreError) -> Option<Public> {
              upgrade this service",
         ),
         StoreError::Unreachable(_) => unavailable(
-            "the service's database cannot be reached now: the change may or may not be \
-             stored; send it again",
+            "the service's database cannot be reached now: a change may or may not be stored; \
+             send the request again",
         ),
         StoreError::ReadOnly => unavailable(
             "this service is read-only: nothing was stored; send writes to a writable \
