@@ -219,7 +219,7 @@ impl Connections {
     pub async fn read<T: Send, E: WorkError + From<sqlx::Error>>(
         &self,
         snapshot: Snapshot,
-        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
+        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
     ) -> Result<T, E> {
         let begin = (snapshot == Snapshot::Transaction).then_some(BEGIN_READ);
         let attempt = async || {

@@ -171,7 +171,7 @@ impl PostgresStore {
     /// Runs `work`, which executes a single statement. Blocks.
     fn read<T: Send>(
         &self,
-        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send,
+        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
     ) -> Result<T> {
         self.wait(self.writes.connections.read(Snapshot::Statement, work))
     }
@@ -179,7 +179,7 @@ impl PostgresStore {
     /// Runs `work`, the statements of which see one snapshot. Blocks.
     fn read_snapshot<T: Send>(
         &self,
-        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send,
+        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
     ) -> Result<T> {
         self.wait(self.writes.connections.read(Snapshot::Transaction, work))
     }

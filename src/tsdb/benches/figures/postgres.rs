@@ -231,7 +231,7 @@ impl Plain {
 
     fn read<T: Send>(
         &self,
-        read: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, StoreError>> + Send,
+        read: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, StoreError>> + Sync,
     ) -> Outcome<T> {
         let _context = self.runtime.as_ref().map(Runtime::enter);
         Ok(block_on(unconstrained(self.connections.read(Snapshot::Statement, read)))?)
