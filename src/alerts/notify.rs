@@ -1,6 +1,6 @@
 //! Notifications of an alert: a command that is run, and a signed request to a webhook.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tokio::sync::Notify as Signal;
 use tokio::time::{sleep, timeout};
 use wire::accounts::Secret;
 
-use crate::rules::Notify;
+use crate::rules::{Notify, RULES_MAX};
 use crate::state::{Alert, AlertState};
 
 /// Maximum duration of a command, and of a single request.
@@ -28,6 +28,10 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Pauses before a failed request is repeated.
 const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// Maximum number of alerts that wait to be sent. With one alert of each rule, the queue is not full,
+/// so a full queue always has two alerts of the same rule.
+const OUTBOX_CAPACITY: usize = RULES_MAX;
 
 /// Maximum time to send the remaining alerts when the sender stops.
 const LAST_WITHIN: Duration = Duration::from_secs(15);
@@ -51,7 +55,7 @@ pub struct AlertSender {
 /// Function that reports why alerts are not sent.
 type Report = Arc<dyn Fn(String) + Send + Sync>;
 
-/// Alerts that wait to be sent to a recipient, with their times, at most two of each rule.
+/// Alerts that wait to be sent to a recipient, with their times, at most [`OUTBOX_CAPACITY`].
 struct Outbox {
     waiting: Mutex<VecDeque<(Alert, String)>>,
     added: Signal,
@@ -107,8 +111,7 @@ impl AlertSender {
     }
 
     /// Adds an alert to the alerts that wait. It replaces the previous alert of the same rule if it
-    /// only repeats its state, and two alerts of the rule that wait already. `time` is the time of the
-    /// alert in RFC 3339.
+    /// only repeats its state. `time` is the time of the alert in RFC 3339.
     pub fn add(&self, alert: &Alert, time: &str) {
         for outbox in &self.outboxes {
             outbox.add(alert.clone(), time.to_owned());
@@ -127,8 +130,8 @@ impl Outbox {
         Self { waiting: Mutex::default(), added: Signal::new(), report }
     }
 
-    /// Adds an alert. A recipient that is slower than a rule changes gets only its latest alerts, which
-    /// bounds their number.
+    /// Adds an alert. If too many alerts wait, drops the two oldest alerts that are consecutive for a
+    /// rule, so that its state after them is still sent.
     fn add(&self, alert: Alert, time: String) {
         let mut waiting = self.waiting.lock();
         if let Some(last) = waiting.iter().rposition(|(it, _)| it.rule == alert.rule)
@@ -136,11 +139,16 @@ impl Outbox {
         {
             waiting.remove(last);
         }
-        if waiting.iter().filter(|(it, _)| it.rule == alert.rule).count() == 2 {
-            waiting.retain(|(it, _)| it.rule != alert.rule);
-        }
         waiting.push_back((alert, time));
         self.added.notify_one();
+        if waiting.len() > OUTBOX_CAPACITY
+            && let Some((first, second)) = oldest_pair(&waiting)
+            && let Some((alert, _)) = waiting.remove(second)
+        {
+            waiting.remove(first);
+            drop(waiting);
+            (self.report)(format!("too many wait, so 2 of rule `{}` were dropped", alert.rule));
+        }
     }
 
     /// Sends alerts one by one until `stop` is stopped. Then sends the alerts that still wait, for at
@@ -179,6 +187,14 @@ impl Outbox {
             }
         }
     }
+}
+
+/// Returns the indices of the first two alerts of the same rule.
+fn oldest_pair(waiting: &VecDeque<(Alert, String)>) -> Option<(usize, usize)> {
+    let mut firsts = BTreeMap::new();
+    waiting.iter().zip(0..).find_map(|((alert, _), at)| {
+        firsts.insert(alert.rule.as_str(), at).map(|first| (first, at))
+    })
 }
 
 /// Returns the configured recipients.
@@ -359,7 +375,25 @@ mod tests {
         add("slow", AlertState::Resolved, "4");
         assert_eq!(times(), ["2", "3", "4"], "only the repeated alert is replaced");
         add("slow", AlertState::Firing, "5");
-        assert_eq!(times(), ["2", "5"], "the pair before is not sent");
+        assert_eq!(times(), ["2", "3", "4", "5"]);
+    }
+
+    #[test]
+    fn full_queue_drops_the_oldest_pair_of_alerts() {
+        let (sender, reported) = mpsc::channel();
+        let outbox = Outbox::new(Arc::new(move |why| sender.send(why).unwrap()));
+        let add = |rule: &str, state| outbox.add(alert(rule, state), String::new());
+        add("down", AlertState::Firing);
+        let states = [AlertState::Firing, AlertState::Resolved];
+        for state in states.into_iter().cycle().take(OUTBOX_CAPACITY - 1) {
+            add("slow", state);
+        }
+        assert!(reported.try_recv().is_err());
+        add("slow", AlertState::Resolved);
+        assert!(reported.try_recv().unwrap().contains("`slow`"));
+        let waiting = outbox.waiting.lock();
+        assert_eq!((waiting.len(), waiting[0].0.rule.as_str()), (OUTBOX_CAPACITY - 1, "down"));
+        assert_eq!(waiting[1].0.state, AlertState::Firing);
     }
 
     #[tokio::test]
