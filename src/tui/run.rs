@@ -169,10 +169,13 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     };
     let asks_background = options.asks_background && depth != Depth::None;
     let result = screen.run(start, asks_background).await;
-    let Loop { terminal, runner, state, .. } = screen;
+    let Loop { terminal, recording, runner, state, .. } = screen;
     // The terminal is restored before anything that takes time, so that the shell's prompt appears
     // immediately.
     drop(terminal);
+    if let Some(recording) = recording {
+        recording.finish().await;
+    }
     if let Some(path) = &options.session
         && let Err(error) = write_private(path, &session::text(&state))
     {
