@@ -56,12 +56,15 @@ impl Pacer {
         data_due.max(Some(due))
     }
 
-    /// Records a frame that was drawn at `now` for the reason `dirty`.
-    pub(crate) fn record_frame(&mut self, now: Instant, dirty: Dirty) {
+    /// Records a frame that was drawn at `now` for the reason `dirty` and returns the reason for the
+    /// frame after it. A frame for a poll shows the time of the last frame. If it has `output`, a frame
+    /// with the current time follows.
+    pub(crate) fn record_frame(&mut self, now: Instant, dirty: Dirty, output: &[u8]) -> Dirty {
         self.last_frame = Some(now);
         if dirty == Dirty::Data {
             self.last_data = Some(now);
         }
+        if dirty == Dirty::Poll && !output.is_empty() { Dirty::Input } else { Dirty::Clean }
     }
 }
 
@@ -74,7 +77,7 @@ mod tests {
         let mut pacer = Pacer::new(false);
         let drawn_at = Instant::now();
         assert_eq!(pacer.next(Dirty::Data), Some(drawn_at), "the first frame is due at once");
-        pacer.record_frame(drawn_at, Dirty::Data);
+        pacer.record_frame(drawn_at, Dirty::Data, &[]);
         assert_eq!(pacer.next(Dirty::Clean), None);
         assert_eq!(pacer.next(Dirty::Data), Some(drawn_at + DATA_EVERY));
         assert_eq!(pacer.next(Dirty::Input), Some(drawn_at + INPUT_EVERY));
@@ -86,14 +89,23 @@ mod tests {
         for cause in [Dirty::Age, Dirty::Poll] {
             let mut pacer = Pacer::new(false);
             let drawn_at = Instant::now();
-            pacer.record_frame(drawn_at, Dirty::Input);
+            pacer.record_frame(drawn_at, Dirty::Input, &[]);
             assert_eq!(pacer.next(cause), Some(drawn_at + DATA_EVERY), "no data comes");
-            pacer.record_frame(drawn_at, Dirty::Data);
+            pacer.record_frame(drawn_at, Dirty::Data, &[]);
             assert_eq!(pacer.next(cause), Some(drawn_at + DATA_WITHIN), "the next data may come");
-            pacer.record_frame(drawn_at + 2 * DATA_WITHIN, Dirty::Poll);
+            pacer.record_frame(drawn_at + 2 * DATA_WITHIN, Dirty::Poll, &[]);
             let want = drawn_at + 2 * DATA_WITHIN + DATA_EVERY;
             assert_eq!(pacer.next(cause), Some(want), "no data came");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frame_after_a_changed_poll_does_not_delay_the_next_poll() {
+        let mut pacer = Pacer::new(false);
+        let dirty = pacer.record_frame(Instant::now(), Dirty::Poll, b"changed");
+        let drawn_at = pacer.next(dirty).unwrap();
+        assert_eq!(pacer.record_frame(drawn_at, dirty, b"age"), Dirty::Clean);
+        assert_eq!(pacer.next(Dirty::Poll), Some(drawn_at + DATA_EVERY));
     }
 
     /// Returns the number of frames in a second during which a row arrives every millisecond.
@@ -104,7 +116,7 @@ mod tests {
             let now = Instant::now();
             if pacer.next(Dirty::Data).is_some_and(|due| due <= now) {
                 n_frames += 1;
-                pacer.record_frame(now, Dirty::Data);
+                pacer.record_frame(now, Dirty::Data, &[]);
             }
             tokio::time::advance(Duration::from_millis(1)).await;
         }

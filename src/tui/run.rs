@@ -407,14 +407,9 @@ impl Loop {
             Some(recording) if !output.is_empty() => recording.add(size, &output),
             _ => Ok(()),
         };
-        self.pacer.record_frame(Instant::now(), self.state.dirty);
-        self.state.dirty = if is_poll && !output.is_empty() {
-            Dirty::Data
-        } else if self.state.is_animated() && !self.state.is_behind {
-            Dirty::Animation
-        } else {
-            Dirty::Clean
-        };
+        let next = self.pacer.record_frame(Instant::now(), self.state.dirty, &output);
+        let is_animated = self.state.is_animated() && !self.state.is_behind;
+        self.state.dirty = next.max(if is_animated { Dirty::Animation } else { Dirty::Clean });
         if !is_poll {
             self.runner.perform(match self.state.redraw_after() {
                 Some(wait) => Effect::SetTimer(Timer::Age, wait),
