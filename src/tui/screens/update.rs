@@ -13,6 +13,7 @@ use crate::local::{Addresses, Level};
 use crate::screens::Screen;
 use crate::screens::data::state::forecast::Target;
 use crate::screens::overview::state::load_bundles;
+use crate::state::form::Purpose;
 use crate::state::form::datasets::export_form;
 use crate::state::overlay::Overlay;
 use crate::state::resource::{Failure, Outcome};
@@ -83,7 +84,9 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     state.overlays.retain(|it| match it {
         // The responses to forms of the earlier services do not arrive. A form that was filled in for
         // one service must not be submitted to another.
-        Overlay::Form(form) => !(form.is_sent() || is_other && form.change().is_some()),
+        Overlay::Form(form) if form.is_sent() || is_other && form.change().is_some() => false,
+        // The charted dataset is no longer selected.
+        Overlay::Form(form) => form.purpose != Purpose::Export,
         Overlay::Keys(_) => !is_other,
         // The node can be unknown to the new heads.
         Overlay::ConfirmNode(_) => false,

@@ -421,6 +421,16 @@ fn form_for_one_service_is_dropped_when_the_address_of_a_service_changes() {
 }
 
 #[test]
+fn form_of_an_export_is_dropped_by_a_connection_which_selects_no_dataset() {
+    let mut screen = data_screen((80, 24));
+    screen.press("x");
+    screen.shows(&["Export the rows"]);
+    let addresses = screen.state.services.addresses.clone();
+    connect(&mut screen.state, &addresses);
+    screen.hides(&["Export the rows"]);
+}
+
+#[test]
 fn edit_of_a_dataset_keeps_a_tag_with_a_comma() {
     let mut screen = data_screen((100, 40));
     let effects = screen.effects_of("E");
