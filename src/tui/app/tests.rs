@@ -102,6 +102,25 @@ fn overview_requests_the_topics_once_a_minute_and_soon_after_a_failure() {
 }
 
 #[test]
+fn overview_requests_an_old_list_of_topics_when_it_comes_into_view() {
+    let mut screen = Harness::ready(160, 45);
+    screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics(Some(90))))));
+    assert!(!screen.effects_of("0").contains(&Effect::LoadTopics));
+    screen.press("1");
+    screen.pass(Duration::from_mins(2));
+    assert!(screen.effects_of("0").contains(&Effect::LoadTopics));
+}
+
+#[test]
+fn overview_requests_the_first_value_of_a_new_topic_again_within_seconds() {
+    let mut screen = Harness::after("0");
+    screen.effects.clear();
+    screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics(None)))));
+    let soon = Effect::SetTimer(Timer::Overview, Duration::from_secs(3));
+    assert!(screen.effects.contains(&soon), "{:?}", screen.effects);
+}
+
+#[test]
 fn head_given_by_address_is_marked_as_typed_and_its_nodes_as_listed() {
     use crate::state::nodes::Origin;
     let mut state = State::default();

@@ -12,7 +12,7 @@ use crate::keymap::{Action, Layer};
 use crate::local::{Addresses, Level};
 use crate::screens::Screen;
 use crate::screens::data::state::forecast::Target;
-use crate::screens::overview::state::load_bundles;
+use crate::screens::overview::state::{load_bundles, load_topics};
 use crate::state::form::Purpose;
 use crate::state::form::datasets::export_form;
 use crate::state::overlay::Overlay;
@@ -63,7 +63,7 @@ pub(crate) fn enter(state: &mut State, screen: Screen) {
         Screen::Overview if !state.overview.is_shown => {
             load_nodes(state);
             state.overview.is_shown = true;
-            load_bundles(state);
+            load_topics(state);
             state.data.set_in_overview(true);
         }
         _ => {}

@@ -94,7 +94,7 @@ pub(crate) fn load_bundles(state: &mut Whole) {
     }
     // While any topic has no value yet, the user waits, so bundles are requested more often.
     let is_missing = |topic: &TopicId| {
-        state.overview.topics.get(topic).is_some_and(|newest| newest.value().is_none())
+        state.overview.topics.get(topic).is_none_or(|newest| newest.value().is_none())
     };
     let is_any_missing = state.topic_ids().iter().take(TOPICS_MAX).any(is_missing);
     let wait = if is_any_missing { Duration::from_secs(3) } else { TOPICS_EVERY };
