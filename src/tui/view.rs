@@ -18,6 +18,8 @@ pub(crate) mod results;
 pub(crate) mod table;
 mod wrap;
 
+use std::time::Duration;
+
 pub(crate) use self::field::{LabelledField, draw_field, draw_search};
 pub(crate) use self::hits::{Hits, Mouse};
 pub(crate) use self::table::{Cell, Column, Table, draw_facts, first_row};
@@ -114,18 +116,24 @@ impl Frame<'_> {
 
     /// Draws the reason why `list` is empty in the middle of `area`: `idle` if it was never
     /// requested, `empty` if it was loaded, otherwise that it is loading or has failed, or that the
-    /// local stack is starting.
+    /// local stack is starting. A failed request is repeated within `every`, if that is given.
     pub(crate) fn draw_absent<T>(
         &self,
         area: Rect,
         buf: &mut Buffer,
         list: &Resource<T>,
+        every: Option<Duration>,
         [idle, empty]: [&str; 2],
     ) {
         match list.failure() {
+            // A low area has no space for advice.
+            Some(why) if every.is_some() && area.height < 4 => {
+                let first = format!("failed to {}: {}", why.what, why.why);
+                let again = self.again(why, every);
+                draw_centered(buf, area, &[(&first, self.theme.down), (&again, self.theme.muted)]);
+            }
             Some(why) => {
-                let key = self.key(Layer::Global, Action::Refresh);
-                let next = format!("{}\n{key} tries again", why.next);
+                let next = format!("{}\n{}", why.next, self.again(why, every));
                 let why = Failure { next: next.trim_start().to_owned(), ..why.clone() };
                 draw_failure(buf, area, &why, self.theme);
             }
@@ -136,6 +144,16 @@ impl Frame<'_> {
             }
             None if list.is_loading() => self.draw_loading(area, buf),
             None => draw_empty(area, buf, self.theme, &[empty]),
+        }
+    }
+
+    /// Names the key that repeats a failed request, and describes when it is repeated without the key:
+    /// within `every`, unless the service demands another wait.
+    pub(crate) fn again(&self, why: &Failure, every: Option<Duration>) -> String {
+        let key = self.key(Layer::Global, Action::Refresh);
+        match every.map(|every| format::span(why.retry_after.unwrap_or(every))) {
+            Some(wait) => format!("retries within {wait} · {key} retries now"),
+            None => format!("{key} tries again"),
         }
     }
 

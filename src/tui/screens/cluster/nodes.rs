@@ -455,7 +455,7 @@ fn draw_absent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let key = frame.key(Layer::Cluster, Action::AddNode);
     let unknown =
         format!("No head is known.\n{key} starts one on this machine; --head names another.");
-    frame.draw_absent(area, buf, listed, [&unknown, "The head lists no nodes."]);
+    frame.draw_absent(area, buf, listed, None, [&unknown, "The head lists no nodes."]);
 }
 
 /// Maximum number of failing heads that are listed above the nodes.

@@ -219,7 +219,8 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             let key = frame.key(Layer::Data, Action::AcquireTag);
             format!("no datasets visible\n{key} acquires the tag public")
         };
-        return frame.draw_absent(area, buf, &state.datasets, ["no dataset service yet", &empty]);
+        let words = ["no dataset service yet", &*empty];
+        return frame.draw_absent(area, buf, &state.datasets, None, words);
     }
     let names = list.iter().map(|dataset| shown_name(dataset, state).width());
     let hidden = &frame.state.hidden_columns;

@@ -174,7 +174,7 @@ impl Scene<'_> {
             None if self.state.latest.value().is_some() => {}
             None => {
                 let words = ["no inference service yet", "no topics yet"];
-                self.frame.draw_absent(area, buf, &self.state.topics, words);
+                self.frame.draw_absent(area, buf, &self.state.topics, None, words);
             }
         }
     }

@@ -15,13 +15,14 @@ use model::topic::TopicId;
 use ratatui::prelude::*;
 use wire::inference::TopicSummary;
 
-use super::state::RUNS_MAX;
+use super::state::{RUNS_MAX, TOPICS_EVERY};
 use crate::event::{LatestBundle, Target};
 use crate::keymap::{Action, Layer};
 use crate::overlay::alerts;
 use crate::screens::cluster;
 use crate::screens::cluster::update::NODES_HIDDEN_EVERY;
 use crate::screens::data;
+use crate::screens::data::update::DATASETS_EVERY;
 use crate::state::layout::Divider;
 use crate::state::nodes::Node;
 use crate::state::resource::Resource;
@@ -113,7 +114,7 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if nodes.is_empty() {
         let place = Rect { height: inside.height.min(2), ..inside };
         let words = ["no head is configured", "the head lists no nodes"];
-        frame.draw_absent(place, buf, listed, words);
+        frame.draw_absent(place, buf, listed, Some(NODES_HIDDEN_EVERY), words);
     } else {
         draw_nodes(inside, buf, frame, &nodes);
     }
@@ -156,9 +157,8 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
         line.push_span(Span::styled(" agreed", theme.muted));
     }
     if let Some(failure) = state.nodes.best_list().failure() {
-        let wait = format::span(failure.retry_after.unwrap_or(NODES_HIDDEN_EVERY));
-        let key = frame.key(Layer::Global, Action::Refresh);
-        let why = format!("   ! {} · retries within {wait} · {key} retries now", failure.why);
+        let again = frame.again(failure, Some(NODES_HIDDEN_EVERY));
+        let why = format!("   ! {} · {again}", failure.why);
         line.push_span(Span::styled(why, theme.warn));
     }
     paint::line_cut(buf, inside, (0, 1), &line);
@@ -282,7 +282,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if watched.is_empty() {
         pane.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);
         let words = ["no dataset service is configured", "no datasets yet"];
-        return frame.draw_absent(inside, buf, &state.data.datasets, words);
+        return frame.draw_absent(inside, buf, &state.data.datasets, Some(DATASETS_EVERY), words);
     }
     let first = state.runs.iter().len().min(RUNS_MAX);
     let places = data::view::rows::draw_cards(inside, buf, &watched, frame);
@@ -324,7 +324,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let topics = list.value().map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
         let words = ["no inference service is configured", "no topics yet"];
-        return frame.draw_absent(inside, buf, list, words);
+        return frame.draw_absent(inside, buf, list, Some(TOPICS_EVERY), words);
     }
     let first = state.runs.iter().len().min(RUNS_MAX) + state.data.watched().len();
     let pitch = if usize::from(inside.height) >= topics.len() * 3 { 3 } else { 2 };

@@ -94,7 +94,7 @@ fn draw_body(body: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
         return None;
     }
     if state.chart.candles().is_empty() {
-        frame.draw_absent(body, buf, &state.rows, ["", "no rows yet"]);
+        frame.draw_absent(body, buf, &state.rows, None, ["", "no rows yet"]);
         return None;
     }
     let head_height = if body.height >= 14 { HEAD_HEIGHT } else { u16::from(body.height > 6) };
