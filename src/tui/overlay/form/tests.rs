@@ -294,7 +294,10 @@ fn inference_screen(size: (u16, u16)) -> Harness {
 fn topic_of_a_direction_is_created_with_its_labels() {
     let mut screen = inference_screen((80, 24));
     open_form(&mut screen, "a", None);
-    fill(&mut screen, &["BTC up or down", "btcusd", "close", "5m", "20"]);
+    fill(&mut screen, &["BTC up or down", "btcusd", "close", "1500ms", "20"]);
+    assert!(screen.effects_of("enter").is_empty());
+    screen.shows(&["expected whole seconds: 12s, 5m, 1d …"]);
+    fill(&mut screen, &["5m", "20"]);
     screen.press("up");
     assert!(screen.effects_of("enter").is_empty());
     screen.shows(&["a direction needs this change"]);

@@ -97,7 +97,7 @@ fn fields(
         FormField::new("column", "the predicted column", &settings.column).required(),
         FormField::new("horizon", "time to the predicted row: 12s, 5m, 1d", &horizon)
             .required()
-            .valid_if(|text| seconds(text).is_some(), "expected 12s, 5m, 1d …"),
+            .valid_if(|text| seconds(text).is_some(), "expected whole seconds: 12s, 5m, 1d …"),
         FormField::new("epoch", "blocks per epoch; empty for 12", &length).valid_if(
             |text| text.parse::<u64>().is_ok_and(|n| n > 0),
             "expected a number of blocks",
@@ -112,9 +112,10 @@ fn fields(
     ]
 }
 
-/// Parses a duration, such as `12s` or `90m`, to seconds.
+/// Parses a duration of whole seconds, such as `12s` or `90m`, to seconds.
 fn seconds(text: &str) -> Option<u64> {
-    span(text).map(|span| span.as_secs()).filter(|seconds| *seconds > 0)
+    let span = span(text).filter(|span| span.subsec_nanos() == 0 && !span.is_zero());
+    span.map(|span| span.as_secs())
 }
 
 /// Returns `before` with the settings in `form`.
@@ -214,12 +215,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn horizon_is_any_duration_with_a_unit() {
+    fn horizon_is_a_duration_of_whole_seconds() {
         for (text, want) in [
             ("12s", Some(12)),
             ("90m", Some(5_400)),
             ("1d", Some(86_400)),
             ("0s", None),
+            ("1500ms", None),
             ("soon", None),
         ] {
             assert_eq!(seconds(text), want, "{text}");
