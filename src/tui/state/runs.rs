@@ -437,6 +437,7 @@ impl Window {
     fn text(self) -> String {
         match self {
             Self::Count(n_rows) => n_rows.to_string(),
+            Self::Span(span) if span.subsec_nanos() > 0 => format!("{span:?}"),
             Self::Span(span) => match span.as_secs() {
                 seconds if seconds % 3_600 == 0 => format!("{}h", seconds / 3_600),
                 seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
@@ -500,6 +501,7 @@ mod input_tests {
         let hours = |n| Window::Span(Duration::from_hours(n));
         check("btc 24h", Some(("btc", hours(24))));
         check(" my set  90m ", Some(("my set", Window::Span(Duration::from_mins(90)))));
+        check("btc 1500ms", Some(("btc", Window::Span(Duration::from_millis(1_500)))));
         check("btc 120", Some(("btc", Window::Count(120))));
         check("btc 1d", Some(("btc", hours(24))));
         for text in ["", "btc", "btc 25h", "btc 0", "btc 0m", "btc 10001", "btc 3x", "btc 1é"] {
