@@ -71,9 +71,7 @@ impl<'a> Table<'a> {
         let sorted = columns.iter().position(|it| Some(it.title) == sorted);
         Self { columns, sorted, ..Self::default() }
     }
-}
 
-impl Table<'_> {
     /// Draws the titles, and as many of `rows` as fit. Returns each visible row with its area and
     /// the areas of its cells.
     pub(crate) fn draw<'r, T>(
@@ -145,27 +143,19 @@ impl Table<'_> {
 
     /// Returns the area of each cell in `row`. The area of an omitted column is empty.
     fn places(&self, row: Rect) -> Vec<Rect> {
-        let layout = Layout::horizontal(self.widths()).spacing(self.gap(row.width)).split(row);
-        let mut shown = layout.iter().copied();
-        let place = |column: &Column| if column.width > 0 { shown.next() } else { None };
-        self.columns.iter().map(place).map(Option::unwrap_or_default).collect()
-    }
-
-    fn shown_columns(&self) -> impl DoubleEndedIterator<Item = &Column> {
-        self.columns.iter().filter(|column| column.width > 0)
-    }
-
-    fn last_side(&self) -> Option<Alignment> {
-        self.shown_columns().next_back().map(|last| last.side)
-    }
-
-    fn widths(&self) -> Vec<Constraint> {
         let widths = self.shown_columns().map(|column| Constraint::Length(column.width));
         let mut widths: Vec<_> = widths.collect();
         if let Some(last) = widths.last_mut() {
             *last = Constraint::Fill(1);
         }
-        widths
+        let layout = Layout::horizontal(widths).spacing(self.gap(row.width)).split(row);
+        let mut shown = layout.iter().copied();
+        let place = |column: &Column| if column.width > 0 { shown.next() } else { None };
+        self.columns.iter().map(place).map(Option::unwrap_or_default).collect()
+    }
+
+    fn shown_columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| column.width > 0)
     }
 
     /// Returns the gap between two columns. If the last column is right-aligned, the gap grows
@@ -173,9 +163,10 @@ impl Table<'_> {
     fn gap(&self, width: u16) -> u16 {
         /// Maximum gap. With a wider gap, rows would be hard to read.
         const GAP_MAX: u16 = 4;
-        let n_gaps =
-            u16::try_from(self.shown_columns().count()).unwrap_or(u16::MAX).saturating_sub(1);
-        if n_gaps == 0 || self.last_side() != Some(Alignment::Right) {
+        let n_gaps = self.shown_columns().count().saturating_sub(1);
+        let n_gaps = u16::try_from(n_gaps).unwrap_or(u16::MAX);
+        let is_right = |last: &Column| last.side == Alignment::Right;
+        if n_gaps == 0 || !self.shown_columns().last().is_some_and(is_right) {
             return 1;
         }
         let needed: u16 = self.columns.iter().map(|column| column.width).sum();
