@@ -62,13 +62,6 @@ pub(crate) struct Scene<'a> {
     unit: &'a str,
 }
 
-/// Areas of the summary and the panes. A hidden pane has no area.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Places {
-    summary: Rect,
-    panes: Vec<(Pane, Rect)>,
-}
-
 /// Draws `frame.state.inference` into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let state = &frame.state.inference;
@@ -76,9 +69,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let unit = frame.state.unit_of(state.topic());
     let (now, theme) = (frame.state.now, frame.theme);
     let scene = Scene { frame, state, actors: &actors, now, theme, unit };
-    let places = Places::new(area, scene);
-    actors::draw_summary(places.summary, buf, scene);
-    for (pane, place) in places.panes {
+    let (summary, panes) = places(area, scene);
+    actors::draw_summary(summary, buf, scene);
+    for (pane, place) in panes {
         frame.hits.add(place, Target::Pane(pane.number()));
         match pane {
             _ if place.is_empty() => {}
@@ -180,58 +173,55 @@ impl Scene<'_> {
     }
 }
 
-impl Places {
-    /// Divides `area` among all panes. A smaller area is divided among the main panes, or belongs to the
-    /// focused pane alone.
-    fn new(area: Rect, scene: Scene<'_>) -> Self {
-        let pane = scene.state.pane;
-        if scene.frame.state.is_zoomed {
-            return Self { summary: Rect::default(), panes: vec![(pane, area)] };
-        }
-        let is_roomy = area.width >= 108 && area.height >= 26;
-        let summary_height = actors::summary_height(scene, area, is_roomy);
-        let [summary, rest] = split_rows(area, summary_height);
-        if area.height < 20 {
-            return Self { summary, panes: vec![(pane, rest)] };
-        }
-        // The pane has space for a dozen inferers: their dots are stacked if their values are
-        // close.
-        let strip_height = if is_roomy { (rest.height / 4).clamp(7, 11) } else { 8 };
-        let [distribution, rest] = split_rows(rest, strip_height);
-        if !is_roomy {
-            let lower = if pane == Pane::Distribution { Pane::Actors } else { pane };
-            let panes = vec![(Pane::Distribution, distribution), (lower, rest)];
-            return Self { summary, panes };
-        }
-        let [actors, right] = scene.frame.split(Divider::Columns, rest, rest.width * 9 / 16);
-        let n_topics = scene.state.topics.value().map_or(1, |list| list.topics.len());
-        let topics_height = u16::try_from(n_topics).unwrap_or(u16::MAX).saturating_add(3);
-        let topics_height = topics_height.clamp(4, (right.height / 3).max(4));
-        let at = right.height.saturating_sub(topics_height);
-        let [past, topics] = scene.frame.split(Divider::RightRows, right, at);
-        // The scores of the selected actor have their own space, or that of the losses.
-        let is_chosen = scene.state.actor.is_some() || pane == Pane::Scores;
-        let scores_height = if is_chosen && past.height >= 30 { past.height / 3 } else { 0 };
-        let [past, scores] = split_rows(past, past.height - scores_height);
-        let is_replaced = is_chosen && scores_height == 0 && pane != Pane::Losses;
-        // If there is no space for two charts, only one chart is shown, depending on the focus.
-        let at = match pane {
-            // Enough space for two charts.
-            _ if past.height >= 16 => past.height / 2,
-            Pane::Past => past.height,
-            _ => 0,
-        };
-        let [past, losses] = split_rows(past, at);
-        let panes = vec![
-            (Pane::Topics, topics),
-            (Pane::Actors, actors),
-            (Pane::Distribution, distribution),
-            (Pane::Past, past),
-            (if is_replaced { Pane::Scores } else { Pane::Losses }, losses),
-            (Pane::Scores, scores),
-        ];
-        Self { summary, panes }
+/// Divides `area` among the summary, which is returned first, and all panes. A smaller area is divided
+/// among the main panes, or belongs to the focused pane alone.
+fn places(area: Rect, scene: Scene<'_>) -> (Rect, Vec<(Pane, Rect)>) {
+    let pane = scene.state.pane;
+    if scene.frame.state.is_zoomed {
+        return (Rect::default(), vec![(pane, area)]);
     }
+    let is_roomy = area.width >= 108 && area.height >= 26;
+    let summary_height = actors::summary_height(scene, area, is_roomy);
+    let [summary, rest] = split_rows(area, summary_height);
+    if area.height < 20 {
+        return (summary, vec![(pane, rest)]);
+    }
+    // The pane has space for a dozen inferers: their dots are stacked if their values are
+    // close.
+    let strip_height = if is_roomy { (rest.height / 4).clamp(7, 11) } else { 8 };
+    let [distribution, rest] = split_rows(rest, strip_height);
+    if !is_roomy {
+        let lower = if pane == Pane::Distribution { Pane::Actors } else { pane };
+        return (summary, vec![(Pane::Distribution, distribution), (lower, rest)]);
+    }
+    let [actors, right] = scene.frame.split(Divider::Columns, rest, rest.width * 9 / 16);
+    let n_topics = scene.state.topics.value().map_or(1, |list| list.topics.len());
+    let topics_height = u16::try_from(n_topics).unwrap_or(u16::MAX).saturating_add(3);
+    let topics_height = topics_height.clamp(4, (right.height / 3).max(4));
+    let at = right.height.saturating_sub(topics_height);
+    let [past, topics] = scene.frame.split(Divider::RightRows, right, at);
+    // The scores of the selected actor have their own space, or that of the losses.
+    let is_chosen = scene.state.actor.is_some() || pane == Pane::Scores;
+    let scores_height = if is_chosen && past.height >= 30 { past.height / 3 } else { 0 };
+    let [past, scores] = split_rows(past, past.height - scores_height);
+    let is_replaced = is_chosen && scores_height == 0 && pane != Pane::Losses;
+    // If there is no space for two charts, only one chart is shown, depending on the focus.
+    let at = match pane {
+        // Enough space for two charts.
+        _ if past.height >= 16 => past.height / 2,
+        Pane::Past => past.height,
+        _ => 0,
+    };
+    let [past, losses] = split_rows(past, at);
+    let panes = vec![
+        (Pane::Topics, topics),
+        (Pane::Actors, actors),
+        (Pane::Distribution, distribution),
+        (Pane::Past, past),
+        (if is_replaced { Pane::Scores } else { Pane::Losses }, losses),
+        (Pane::Scores, scores),
+    ];
+    (summary, panes)
 }
 
 /// Draws the distribution of the values.
