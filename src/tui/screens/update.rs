@@ -46,7 +46,6 @@ pub(crate) fn enter(state: &mut State, screen: Screen) {
         Screen::Data if is_other => state.data.hide(),
         Screen::Inference if is_other => state.inference.hide(),
         Screen::Overview if is_other => {
-            state.overview.is_shown = false;
             state.effects.push(Effect::ClearTimer(Timer::Overview));
             state.data.set_in_overview(false);
         }
@@ -60,9 +59,8 @@ pub(crate) fn enter(state: &mut State, screen: Screen) {
         Screen::Data if !state.data.is_shown => state.data.show(),
         Screen::Inference if !state.inference.is_shown => state.inference.show(now),
         Screen::Cluster | Screen::Execute if is_other => load_nodes(state),
-        Screen::Overview if !state.overview.is_shown => {
+        Screen::Overview if !state.data.is_in_overview => {
             load_nodes(state);
-            state.overview.is_shown = true;
             load_topics(state);
             state.data.set_in_overview(true);
         }

@@ -9,6 +9,7 @@ use model::topic::TopicId;
 use crate::event::{Effect, LatestBundle, Timer};
 use crate::keymap::Action;
 use crate::overlay;
+use crate::screens::Screen;
 use crate::state::State as Whole;
 use crate::state::overlay::moved;
 use crate::state::palette::Goal;
@@ -29,8 +30,6 @@ pub(crate) const RUNS_MAX: usize = 8;
 /// The state of the Overview screen.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
-    /// True if the screen is in view.
-    pub(crate) is_shown: bool,
     /// Index of the selected row, counted over the rows of all panes.
     pub(crate) row: usize,
     /// Latest bundle of each topic.
@@ -89,7 +88,7 @@ impl State {
 
 /// Requests the latest bundle of each topic and sets the timer for the next request.
 pub(crate) fn load_bundles(state: &mut Whole) {
-    if !state.overview.is_shown {
+    if state.screen != Screen::Overview {
         return;
     }
     // While any topic has no value yet, the user waits, so bundles are requested more often.
@@ -120,7 +119,7 @@ pub(crate) fn load_topics(state: &mut Whole) {
     let is_first_open = list.is_empty() || list.iter().any(|it| it.last_nonce.is_none());
     // New topics are rare, so the list is otherwise requested once per minute.
     let is_old = topics.age(state.now).is_none_or(|age| age >= Duration::from_mins(1));
-    if state.overview.is_shown && (is_first_open || is_old) {
+    if state.screen == Screen::Overview && (is_first_open || is_old) {
         state.inference.reload_list(state.now);
     }
 }
