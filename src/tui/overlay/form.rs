@@ -234,15 +234,10 @@ pub(crate) fn settle(
     match result {
         Ok(()) if is_open => _ = state.close(),
         Ok(()) => {}
-        Err(failure) if is_open => fail(state, failure),
+        Err(failure) if is_open => set_step(state, Step::Failed(failure)),
         Err(failure) => state.notify_failure(&failure),
     }
     is_done
-}
-
-/// Shows `failure` in the form on top.
-pub(crate) fn fail(state: &mut State, failure: Failure) {
-    set_step(state, Step::Failed(failure));
 }
 
 fn set_step(state: &mut State, step: Step) {

@@ -13,7 +13,6 @@ use crate::screens::cluster::state::ClusterContext;
 use crate::screens::execute::state::presets::Presets;
 use crate::state::navigation::Steps as _;
 use crate::state::results::RunView;
-use crate::state::runs::RunId;
 
 /// The focused pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
@@ -111,11 +110,5 @@ impl State {
             Target::Pane(_) => self.focus = Pane::Results,
             _ => {}
         }
-    }
-
-    /// Selects a run that was just started.
-    pub(crate) fn started(&mut self, id: RunId) {
-        self.focus = Pane::Results;
-        self.results.show(id);
     }
 }

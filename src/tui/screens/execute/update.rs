@@ -173,7 +173,8 @@ fn send(state: &mut State, head: Option<HeadId>, request: ExecuteRequest, input:
         RunHead { id, address }
     });
     let id = state.runs.start(request.clone(), input.clone(), run_head, state.now);
-    state.execute.started(id);
+    state.execute.focus = Pane::Results;
+    state.execute.results.show(id);
     state.cluster.results.show(id);
     let nodes = match request.config.number_of_nodes {
         1 => "1 node".to_owned(),
@@ -251,10 +252,7 @@ pub(crate) fn presets(state: &mut State, action: Action) {
 pub(crate) fn keep_preset(state: &mut State, name: &str) {
     let form = &state.execute.form;
     let preset = Preset { request: form.preview(), input: form.input() };
-    let name: String = name.trim().chars().take(60).collect();
-    if name.is_empty() {
-        return form::fail(state, Failure::new("save the preset", "a name is required", ""));
-    }
+    let name = name.chars().take(60).collect();
     state.close();
     state.effects.push(Effect::ChangePreset { name, preset: Some(Box::new(preset)) });
 }
