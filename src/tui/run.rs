@@ -394,9 +394,9 @@ impl Loop {
         let view =
             |area, buf: &mut ratatui::buffer::Buffer| *hits = app::draw(area, buf, state, &theme);
         let output = self.terminal.draw(view)?;
-        // The frame that follows a poll is stored with its own time.
-        if !has_secret && !is_poll && !output.is_empty() {
-            self.state.frames.record(self.terminal.frame(), self.state.now);
+        // The frame after that of a poll replaces it, unless no time in view has changed.
+        if !has_secret && !output.is_empty() {
+            self.state.frames.record(self.terminal.frame(), self.clock.now());
         }
         let size = self.terminal.size();
         let recorded = match &mut self.recording {
