@@ -1,11 +1,11 @@
-//! Buckets of any length, computed during a read from raw rows or stored buckets.
+//! Buckets that are not stored, computed during a read from raw rows or shorter buckets.
 
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use model::block::Rows;
 use model::resolution::Resolution;
 use model::row::Bucket;
+use model::timestamp::Timestamp;
 
 use super::row_batch::{RowBatch, VisitBatch};
 use super::{Count, PageOfRows, PageRead, Result, Sight, Store, StoreError};
@@ -16,8 +16,13 @@ use crate::span::{Order, Span, just_before};
 /// a second.
 const SOURCE_ROWS_MAX: u64 = 5_000_000;
 
-/// Factor by which the searched part of a span grows until it contains enough of the latest buckets.
-const GROWTH: u32 = 4;
+/// Maximum number of buckets that a page computes at a time, apart from those of [`SPARSE_ROWS`] rows.
+/// It limits the memory for skipped buckets.
+const WINDOW_BUCKETS: u32 = 8192;
+
+/// Minimum number of source rows of a window of a page, except the first window. Without it, each row of
+/// a dataset with long gaps would need a window of its own.
+const SPARSE_ROWS: u64 = 1024;
 
 impl dyn Store {
     /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset as the caller has
@@ -27,54 +32,13 @@ impl dyn Store {
     /// # Errors
     /// [`StoreError::TooManySourceRows`], and the errors of [`Store::page`].
     pub fn page_at(&self, sight: &Sight, read: &PageRead) -> Result<PageOfRows> {
-        let (dataset, span) = (sight.dataset.id, read.span);
-        let Resolution::Every(length, _) = read.resolution else { return self.page(dataset, read) };
-        if read.order == Order::Ascending || read.count == Count::All {
-            return Ok(self.compute_page(sight, read)?.0);
-        }
-        let n_wanted = read.skip.saturating_add(u64::try_from(read.limit).unwrap_or(u64::MAX));
-        let newest = PageRead {
-            resolution: read.resolution.source().unwrap_or(Resolution::Raw),
-            ..PageRead::raw(source_span(read.resolution, span), Order::Descending, 1)
+        let Resolution::Every(..) = read.resolution else {
+            return self.page(sight.dataset.id, read);
         };
-        let newest = self.page(dataset, &newest)?.rows.timestamp(0).unwrap_or(span.first);
-        let mut length = length.saturating_mul(u32::try_from(n_wanted).unwrap_or(u32::MAX));
-        loop {
-            let first = span.first.max(read.resolution.bucket_start(newest) - length);
-            let part = PageRead { span: Span { first, ..span }, ..*read };
-            let (page, n_buckets) = self.compute_page(sight, &part)?;
-            if n_buckets >= n_wanted || first == span.first {
-                return Ok(page);
-            }
-            length = length.saturating_mul(GROWTH);
-        }
-    }
-
-    /// Computes the buckets of a page. Also returns the number of buckets that were computed.
-    fn compute_page(&self, sight: &Sight, read: &PageRead) -> Result<(PageOfRows, u64)> {
-        let PageRead { resolution, span, order, skip, limit, count } = *read;
-        let is_counted = count == Count::All;
-        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-        let n_wanted = skip.saturating_add(limit);
-        let (mut buckets, mut n_seen) = (VecDeque::new(), 0_u64);
-        self.scan_at(sight, resolution, span, &mut |batch| {
-            let Rows::Buckets(batch) = batch.rows()? else { return Ok(ControlFlow::Break(())) };
-            n_seen += batch.len() as u64;
-            buckets.extend(batch);
-            match order {
-                Order::Ascending => buckets.truncate(n_wanted),
-                Order::Descending => drop(buckets.drain(..buckets.len().saturating_sub(n_wanted))),
-            }
-            let is_done = order == Order::Ascending && !is_counted && buckets.len() >= n_wanted;
-            Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
-        let mut buckets = Vec::from(buckets);
-        if order == Order::Descending {
-            buckets.reverse();
-        }
-        let rows = Rows::Buckets(buckets.into_iter().skip(skip).collect());
-        let count = is_counted.then_some(n_seen);
-        Ok((PageOfRows { count, rows, revision: sight.revision }, n_seen))
+        let page = self.computed(sight, read.resolution, |computed| computed.page(read))?;
+        let (count, rows) = page.unwrap_or_default();
+        let count = count.or((read.count == Count::All).then_some(0));
+        Ok(PageOfRows { count, rows: Rows::Buckets(rows), revision: sight.revision })
     }
 
     /// Passes rows or buckets to `visit` like [`Store::scan`], at any resolution.
@@ -88,131 +52,167 @@ impl dyn Store {
         span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<()> {
-        match resolution {
-            Resolution::Every(..) => compute(self, sight, resolution, span, SOURCE_ROWS_MAX, visit),
-            _ => self.scan(sight.dataset.id, resolution, span, visit),
-        }
-    }
-}
-
-/// Computes the buckets of `span` from at most `source_rows_max` rows or stored buckets.
-fn compute(
-    store: &dyn Store,
-    sight: &Sight,
-    resolution: Resolution,
-    span: Span,
-    source_rows_max: u64,
-    visit: VisitBatch<'_>,
-) -> Result<()> {
-    let source = resolution.source().unwrap_or(Resolution::Raw);
-    let fold = Fold::for_dataset(&sight.columns, &sight.dataset.metadata);
-    let Some(fold) = fold.filter(|_| span.first <= span.last) else { return Ok(()) };
-    let mut n_rows = 0_u64;
-    let mut is_stopped = false;
-    // Bucket of the last row, which rows of the next batch can extend.
-    let mut last: Option<Bucket> = None;
-    let mut pass = |buckets: Vec<Bucket>| {
-        if buckets.is_empty() {
-            return Ok(ControlFlow::Continue(()));
-        }
-        visit(RowBatch::of_rows(Rows::Buckets(buckets)))
-    };
-    store.scan(sight.dataset.id, source, source_span(resolution, span), &mut |batch| {
-        n_rows = n_rows.saturating_add(u64::try_from(batch.n_rows).unwrap_or(u64::MAX));
-        if n_rows > source_rows_max {
-            return Err(StoreError::TooManySourceRows { resolution, n_max: source_rows_max });
-        }
-        let mut buckets = match batch.rows()? {
-            Rows::Raw(block) => fold.buckets(&block, resolution, last.take()),
-            Rows::Buckets(finer) => {
-                coarsen(&last.take().into_iter().chain(finer).collect::<Vec<_>>(), resolution)
-            }
+        let Resolution::Every(..) = resolution else {
+            return self.scan(sight.dataset.id, resolution, span, visit);
         };
-        last = buckets.pop();
-        let flow = pass(buckets)?;
-        is_stopped = flow.is_break();
-        Ok(flow)
-    })?;
-    if is_stopped {
-        return Ok(());
+        self.computed(sight, resolution, |computed| computed.scan(span, visit)).map(|_| ())
     }
-    pass(last.into_iter().collect()).map(|_| ())
+
+    /// Calls `read` with the computed buckets of a dataset. Returns `None` if the dataset has no buckets.
+    fn computed<T>(
+        &self,
+        sight: &Sight,
+        resolution: Resolution,
+        read: impl FnOnce(Computed<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let fold = Fold::for_dataset(&sight.columns, &sight.dataset.metadata);
+        if fold.is_none() {
+            return Ok(None);
+        }
+        let (dataset, source) = (sight.dataset.id, resolution.source().unwrap_or(Resolution::Raw));
+        let nth_row = |span, order, skip| {
+            let read = PageRead { resolution: source, skip, ..PageRead::raw(span, order, 1) };
+            Ok(self.page(dataset, &read)?.rows.timestamp(0))
+        };
+        let scan_rows = |span, visit: VisitBatch<'_>| self.scan(dataset, source, span, visit);
+        let n_rows_max = SOURCE_ROWS_MAX;
+        let (nth_row, scan_rows) = (&nth_row, &scan_rows);
+        read(Computed { resolution, fold, n_rows_max, nth_row, scan_rows }).map(Some)
+    }
 }
 
-/// Returns the span of all rows that belong to buckets that start within `span`.
-fn source_span(resolution: Resolution, span: Span) -> Span {
-    let first = resolution.bucket_start(span.first);
-    let first = if first < span.first { resolution.bucket_end(span.first) } else { first };
-    Span { first, last: just_before(resolution.bucket_end(span.last)) }
+/// Buckets of a dataset that are computed from its rows or from shorter buckets, called source rows.
+pub(super) struct Computed<'a> {
+    pub(super) resolution: Resolution,
+    /// Columns to fold; `None` if the source rows are buckets.
+    pub(super) fold: Option<Fold>,
+    /// Maximum number of source rows of a read.
+    pub(super) n_rows_max: u64,
+    /// Returns the timestamp of the source row of a span that a number of rows precede in an order.
+    pub(super) nth_row: &'a dyn Fn(Span, Order, u64) -> Result<Option<Timestamp>>,
+    /// Passes the source rows of a span to a visitor.
+    pub(super) scan_rows: &'a dyn Fn(Span, VisitBatch<'_>) -> Result<()>,
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::store::sqlite::SqliteStore;
-    use crate::store::tests::{append, block, create, new_dataset};
-
-    #[tokio::test]
-    async fn page_of_computed_buckets_reads_a_limited_number_of_rows() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&folder.path().join("rows.sqlite")).unwrap();
-        let store: &dyn Store = &store;
-        let dataset = create(store, new_dataset("a")).await;
-        append(store, dataset, block((0..3000_u32).map(|n| (i64::from(n) * 10, f64::from(n)))))
-            .await;
-        let sight = store.find(dataset).unwrap();
-        let read = |name: &str, source_rows_max| {
-            let (resolution, mut buckets) = (name.parse().unwrap(), Vec::new());
-            let visit: VisitBatch<'_> = &mut |batch| {
+impl Computed<'_> {
+    /// Reads a page, and counts all buckets of the span if `read` requests it.
+    ///
+    /// Computes the buckets of one window after the other. A window is a part of the span with whole
+    /// buckets, directly after the previous window in the order of the page. No row is read twice. Of the
+    /// rows after the page, at most [`SPARSE_ROWS`] are read.
+    pub(super) fn page(&self, read: &PageRead) -> Result<(Option<u64>, Vec<Bucket>)> {
+        let PageRead { order, mut skip, limit, .. } = *read;
+        let is_counted = read.count == Count::All;
+        let (mut page, mut n_buckets, mut n_rows) = (Vec::new(), 0, 0);
+        let mut rest = self.source_span(read.span);
+        while is_counted || page.len() < limit {
+            let n_left = if is_counted {
+                u64::MAX
+            } else {
+                skip.saturating_add((limit - page.len()) as u64)
+            };
+            let Some(end) = self.window_end(rest, order, n_left, n_rows == 0)? else { break };
+            let (window, later) = rest.split(order, end);
+            let mut buckets = Vec::new();
+            self.scan_source(window, &mut n_rows, &mut |batch| {
                 if let Rows::Buckets(more) = batch.rows()? {
                     buckets.extend(more);
                 }
                 Ok(ControlFlow::Continue(()))
-            };
-            compute(store, &sight, resolution, Span::ALL, source_rows_max, visit).map(|()| buckets)
-        };
-        let buckets = read("45s", 3000).unwrap();
-        assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 3000);
-        assert_eq!((buckets[1].open, buckets[1].close, buckets[1].count), (5.0, 8.0, 4));
-        let error = read("45s", 2999).unwrap_err().to_string();
-        assert!(error.contains("resolution=45s would be computed from more than 2999"), "{error}");
-        assert_eq!(read("10m", 100).unwrap().len(), 50, "from buckets of five minutes");
+            })?;
+            if order == Order::Descending {
+                buckets.reverse();
+            }
+            let n_skipped = skip.min(buckets.len() as u64);
+            skip -= n_skipped;
+            n_buckets += buckets.len() as u64;
+            let n_skipped = usize::try_from(n_skipped).unwrap_or(usize::MAX);
+            page.extend(buckets.into_iter().skip(n_skipped).take(limit - page.len()));
+            if end == order.last_of(rest) {
+                break;
+            }
+            rest = later;
+        }
+        Ok((is_counted.then_some(n_buckets), page))
     }
 
-    #[tokio::test]
-    async fn latest_buckets_are_found_across_gaps() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&folder.path().join("rows.sqlite")).unwrap();
-        let store: &dyn Store = &store;
-        let dataset = create(store, new_dataset("a")).await;
-        let clusters = [(0, 300), (40_000, 3), (900_000, 1), (9_000_000, 40), (90_000_000, 1)];
-        let seconds = clusters.iter().flat_map(|(start, n)| (0..*n).map(move |n| start + n * 10));
-        append(store, dataset, block(seconds.map(|second| (second, 1.0)))).await;
-        let sight = store.find(dataset).unwrap();
-        let read = |order, skip, limit| {
-            let resolution = Resolution::Every(Duration::from_secs(45), None);
-            let read = PageRead {
-                resolution,
-                skip,
-                count: Count::Nothing,
-                ..PageRead::raw(Span::ALL, order, limit)
-            };
-            let Rows::Buckets(buckets) = store.page_at(&sight, &read).unwrap().rows else {
-                panic!()
-            };
-            buckets.iter().map(|bucket| bucket.timestamp).collect::<Vec<_>>()
+    /// Returns the end of the next window of a page, or `None` if `rest` has no rows. The window has at
+    /// most `n_left` buckets, beginning with the first bucket that has rows. If this is not the first
+    /// window, it can have more buckets if these have at most [`SPARSE_ROWS`] rows.
+    fn window_end(
+        &self,
+        rest: Span,
+        order: Order,
+        n_left: u64,
+        is_first: bool,
+    ) -> Result<Option<Timestamp>> {
+        let Some(near) = (self.nth_row)(rest, order, 0)? else { return Ok(None) };
+        let far = if is_first { Some(near) } else { (self.nth_row)(rest, order, SPARSE_ROWS - 1)? };
+        let Some(far) = far else { return Ok(Some(order.last_of(rest))) };
+        let n_buckets = u32::try_from(n_left).map_or(WINDOW_BUCKETS, |n| n.min(WINDOW_BUCKETS));
+        let length = self.resolution.bucket().unwrap_or_default();
+        let reach = length.saturating_mul(n_buckets.saturating_sub(1));
+        let start = |at| self.resolution.bucket_start(at);
+        Ok(Some(match order {
+            Order::Ascending => {
+                let last = self.bucket_last(start(near) + reach).max(self.bucket_last(far));
+                last.min(rest.last)
+            }
+            Order::Descending => {
+                start(self.bucket_last(near) - reach).min(start(far)).max(rest.first)
+            }
+        }))
+    }
+
+    /// Passes the buckets of a span to `visit`, in ascending order and in batches.
+    pub(super) fn scan(&self, span: Span, visit: VisitBatch<'_>) -> Result<()> {
+        self.scan_source(self.source_span(span), &mut 0, visit)
+    }
+
+    /// Passes the buckets of the source rows of a span to `visit`. Adds the number of rows to `n_rows`.
+    fn scan_source(&self, span: Span, n_rows: &mut u64, visit: VisitBatch<'_>) -> Result<()> {
+        let Self { resolution, n_rows_max, .. } = *self;
+        let mut flow = ControlFlow::Continue(());
+        // Bucket of the last row, which rows of the next batch can extend.
+        let mut last: Option<Bucket> = None;
+        let mut pass = |buckets: Vec<Bucket>| {
+            if buckets.is_empty() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            visit(RowBatch::of_rows(Rows::Buckets(buckets)))
         };
-        let mut all = read(Order::Ascending, 0, 1000);
-        assert_eq!(all.len(), 67 + 2 + 1 + 9 + 1);
-        all.reverse();
-        for (skip, limit) in
-            [(0, 1), (0, 2), (0, 11), (0, 60), (0, 1000), (1, 9), (20, 40), (79, 5)]
-        {
-            let start = usize::try_from(skip).unwrap().min(all.len());
-            let want = &all[start..(start + limit).min(all.len())];
-            assert_eq!(read(Order::Descending, skip, limit), want, "{limit} after {skip}");
-        }
+        (self.scan_rows)(span, &mut |batch| {
+            *n_rows += batch.n_rows as u64;
+            if *n_rows > n_rows_max {
+                return Err(StoreError::TooManySourceRows { resolution, n_max: n_rows_max });
+            }
+            let mut buckets = match (batch.rows()?, self.fold) {
+                (Rows::Raw(block), Some(fold)) => fold.buckets(&block, resolution, last.take()),
+                (Rows::Raw(_), None) => Vec::new(),
+                (Rows::Buckets(finer), _) => {
+                    coarsen(&last.take().into_iter().chain(finer).collect::<Vec<_>>(), resolution)
+                }
+            };
+            last = buckets.pop();
+            flow = pass(buckets)?;
+            Ok(flow)
+        })?;
+        if flow.is_continue() { pass(last.into_iter().collect()).map(drop) } else { Ok(()) }
+    }
+
+    /// Returns the span of all source rows that belong to buckets that start within `span`.
+    fn source_span(&self, span: Span) -> Span {
+        let first = self.resolution.bucket_start(span.first);
+        let first = if first < span.first { self.resolution.bucket_end(span.first) } else { first };
+        Span { first, last: self.bucket_last(span.last) }
+    }
+
+    /// Returns the last timestamp of the bucket that contains `at`.
+    fn bucket_last(&self, at: Timestamp) -> Timestamp {
+        // At the end of the calendar, the end of the bucket can be equal to `at`.
+        just_before(self.resolution.bucket_end(at)).max(at)
     }
 }
+
+#[cfg(test)]
+mod tests;
