@@ -334,7 +334,8 @@ impl Store for SqliteStore {
         let series = SeriesId { dataset, resolution };
         self.readers.read(|connection| {
             if resolution != Resolution::Raw {
-                return bucket_reader::batches(connection, series, span, visit);
+                let indexes = &self.chunk_indexes;
+                return bucket_reader::batches(connection, series, span, indexes, visit);
             }
             let all = Scan::all(series, span, scan::empty(connection, series)?);
             Scan { era: Some(self.era), ..all }.batches(connection, visit)
