@@ -9,6 +9,9 @@ use crate::dataset::{Column, Dtype};
 use crate::row::{Bucket, Row, Value};
 use crate::timestamp::Timestamp;
 
+/// Approximate number of bytes that the allocator adds to a text.
+const TEXT_BYTES: usize = 16;
+
 /// Values of a column, one entry per row. `None` if the row has no value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Series {
@@ -185,6 +188,12 @@ impl Series {
         }
     }
 
+    fn n_bytes(&self) -> usize {
+        let texts = self.texts().into_iter().flatten().flatten();
+        let texts: usize = texts.map(|text| text.len() + TEXT_BYTES).sum();
+        each!(self, values => size_of_val(values.as_slice())) + texts
+    }
+
     fn reserve(&mut self, n: usize) {
         each!(self, values => values.reserve(n));
     }
@@ -284,8 +293,9 @@ impl Block {
 
     /// Returns the size of the rows in memory, in bytes.
     pub fn n_bytes(&self) -> usize {
-        let row = (3 + self.columns.len()) * size_of::<i64>();
-        self.len() * row + self.text_bytes()
+        let fixed =
+            size_of_val(&*self.times) + size_of_val(&*self.ids) + size_of_val(&*self.created);
+        fixed + self.columns.iter().map(Series::n_bytes).sum::<usize>()
     }
 
     /// Returns the total size of the texts, in bytes.
