@@ -242,12 +242,16 @@ impl<'a> FileReader<'a> {
         let leaf = |field: i32| self.footer.leaves.get(&field).copied();
         let numbers = |field| {
             let missing = || ParquetError::General("a column is missing".to_owned());
-            let read = read_column::<Int64Type>(bytes, group, leaf(field).ok_or_else(missing)?)?;
-            Ok::<_, ParquetError>(read.into_iter().flatten())
+            let (numbers, _) =
+                read_values::<Int64Type>(bytes, group, leaf(field).ok_or_else(missing)?)?;
+            Ok::<_, ParquetError>(numbers)
         };
-        block.times = numbers(TIMESTAMP_FIELD)?.map(Timestamp::from_micros).collect();
-        block.ids = numbers(ID_FIELD)?.collect();
-        block.created = numbers(CREATED_FIELD)?.map(Timestamp::from_micros).collect();
+        let times = |field| {
+            Ok::<_, ParquetError>(numbers(field)?.into_iter().map(Timestamp::from_micros).collect())
+        };
+        block.times = times(TIMESTAMP_FIELD)?;
+        block.ids = numbers(ID_FIELD)?;
+        block.created = times(CREATED_FIELD)?;
         for (series, field) in block.columns.iter_mut().zip(FIRST_FIELD..) {
             let Some(leaf) = leaf(field) else {
                 series.push_missing(block.times.len());
@@ -258,6 +262,7 @@ impl<'a> FileReader<'a> {
                 Series::Integer(to) => *to = read_column::<Int64Type>(bytes, group, leaf)?,
                 Series::Boolean(to) => *to = read_column::<BoolType>(bytes, group, leaf)?,
                 Series::String(to) => {
+                    to.reserve_exact(block.times.len());
                     for text in read_column::<ByteArrayType>(bytes, group, leaf)? {
                         let text = text.as_ref().map(|text| text.as_utf8()).transpose()?;
                         to.push(text.map(Into::into));
@@ -275,19 +280,29 @@ fn read_column<T: DataType>(
     group: &RowGroupMetaData,
     leaf: usize,
 ) -> ParquetResult<Vec<Option<T::T>>> {
+    let (values, levels) = read_values::<T>(bytes, group, leaf)?;
+    if group.column(leaf).column_descr().max_def_level() == 0 {
+        return Ok(values.into_iter().map(Some).collect());
+    }
+    let mut values = values.into_iter();
+    Ok(levels.into_iter().map(|level| if level > 0 { values.next() } else { None }).collect())
+}
+
+/// Reads the existing values of a column of a row group, and the definition level of each row.
+fn read_values<T: DataType>(
+    bytes: &Arc<GroupBytes>,
+    group: &RowGroupMetaData,
+    leaf: usize,
+) -> ParquetResult<(Vec<T::T>, Vec<i16>)> {
     let column = group.column(leaf);
     let n_rows = usize::try_from(group.num_rows()).unwrap_or_default();
     let pages = SerializedPageReader::new(Arc::clone(bytes), column, n_rows, None)?;
     let reader = get_column_reader(column.column_descr_ptr(), Box::new(pages));
     let mut reader: ColumnReaderImpl<T> = get_typed_column_reader(reader);
-    let (mut levels, mut values) = (Vec::new(), Vec::new());
+    let (mut levels, mut values) = (Vec::new(), Vec::with_capacity(n_rows));
     let (n_read, ..) = reader.read_records(n_rows, Some(&mut levels), None, &mut values)?;
     if n_read != n_rows {
         return Err(ParquetError::EOF("a column is too short".to_owned()));
     }
-    if column.column_descr().max_def_level() == 0 {
-        return Ok(values.into_iter().map(Some).collect());
-    }
-    let mut values = values.into_iter();
-    Ok(levels.into_iter().map(|level| if level > 0 { values.next() } else { None }).collect())
+    Ok((values, levels))
 }

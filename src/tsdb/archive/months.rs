@@ -1,6 +1,7 @@
 //! Archived rows of a dataset, read month by month and merged with stored rows.
 
-use std::ops::ControlFlow;
+use std::iter::once;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use model::block::{Block, Rows};
@@ -8,10 +9,10 @@ use model::dataset::{DatasetId, Dtype};
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
-use super::Archive;
 use super::file::{FileReader, RowGroup};
 use super::month::Month;
 use super::objects::ObjectError;
+use super::{Archive, ROWS_BYTES_MAX};
 use crate::span::{Order, Span, just_after, just_before};
 use crate::store::archived::ArchivedMonth;
 use crate::store::row_batch::{RowBatch, VisitBatch};
@@ -191,8 +192,10 @@ impl Archive {
             if order == Order::Descending {
                 over.reverse();
             }
+            let n_first = usize::try_from(skip).unwrap_or(usize::MAX).saturating_add(n_wanted);
             let mut rows = match group {
-                Some(group) => open.rows(group, part)?.merge(&over),
+                // If rows after the first ones are missing, the first ones fill the page.
+                Some(group) => open.first_rows(group, part, order, n_first)?.merge(&over),
                 None => over,
             };
             if order == Order::Descending {
@@ -312,8 +315,7 @@ impl Archive {
                 }
                 let rows = open.rows(group, span)?;
                 for bucket in &here {
-                    let last = rows.first_after(bucket.last);
-                    found.extend_from(&rows, rows.first_not_before(bucket.first)..last);
+                    found.extend_from(&rows, range(&rows, *bucket));
                 }
             }
         }
@@ -335,7 +337,7 @@ impl Archive {
             }
             let open = self.open_month(dataset, month, &empty)?;
             for group in open.groups(Span::ALL).rev().filter(|group| !cut.covers(group.times)) {
-                let times = open.rows(group, Span::ALL)?.times;
+                let times = open.times(group, Span::ALL)?;
                 if let Some(last) = times.iter().rfind(|time| !cut.contains(**time)) {
                     return Ok(Some(*last));
                 }
@@ -357,31 +359,66 @@ impl OpenMonth<'_> {
         groups.filter(move |group| !group.times.overlap(span).is_empty())
     }
 
+    /// Returns all rows of a row group, including those that were deleted since the file was written.
+    fn group(&self, group: &RowGroup) -> Result<Arc<Block>> {
+        let key = (self.reader.file.sha256, group.idx);
+        if let Some(rows) = self.archive.groups.get(&key) {
+            return Ok(rows);
+        }
+        let rows = self.reader.read_group(group.idx, self.empty);
+        let rows = Arc::new(rows.map_err(fails(self.dataset, self.month.file.month))?);
+        // A row group that is larger than the cache replaces all others.
+        let n_bytes = rows.n_bytes().min(ROWS_BYTES_MAX);
+        self.archive.groups.put(key, Arc::clone(&rows), n_bytes);
+        Ok(rows)
+    }
+
+    /// Returns the parts of a range of rows that were not deleted since the file was written.
+    fn kept(&self, rows: &Block, within: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let mut from = within.start;
+        // The cuts are sorted by their start.
+        let cuts = self.month.cuts.iter().map(|cut| range(rows, *cut));
+        cuts.chain(once(within.end..within.end)).map(move |gone| {
+            let kept = from..gone.start.min(within.end).max(from);
+            from = from.max(gone.end);
+            kept
+        })
+    }
+
     /// Returns the rows of a row group that lie within a span and were not deleted since the file was
     /// written.
     pub(super) fn rows(&self, group: &RowGroup, span: Span) -> Result<Block> {
-        let key = (self.reader.file.sha256, group.idx);
-        let rows = if let Some(rows) = self.archive.groups.get(&key) {
-            rows
-        } else {
-            let rows = self.reader.read_group(group.idx, self.empty);
-            let rows = Arc::new(rows.map_err(fails(self.dataset, self.month.file.month))?);
-            self.archive.groups.put(key, Arc::clone(&rows), rows.n_bytes());
-            rows
-        };
-        let range = |span: Span| rows.first_not_before(span.first)..rows.first_after(span.last);
-        let within = range(span);
-        let (mut kept, mut from) = (self.empty.clone(), within.start);
-        // The cuts are sorted by their start.
-        for cut in &self.month.cuts {
-            let gone = range(*cut);
-            if gone.start > from {
-                kept.extend_from(&rows, from..gone.start.min(within.end).max(from));
+        self.first_rows(group, span, Order::Ascending, usize::MAX)
+    }
+
+    /// Returns rows like [`Self::rows`]. If there are more than `limit`, some of those after the first
+    /// `limit` in `order` can be missing.
+    fn first_rows(
+        &self,
+        group: &RowGroup,
+        span: Span,
+        order: Order,
+        limit: usize,
+    ) -> Result<Block> {
+        let rows = self.group(group)?;
+        let mut within = range(&rows, span);
+        if self.month.cuts.is_empty() {
+            let n_later = within.len().saturating_sub(limit);
+            match order {
+                Order::Ascending => within.end -= n_later,
+                Order::Descending => within.start += n_later,
             }
-            from = from.max(gone.end);
         }
-        kept.extend_from(&rows, from..within.end.max(from));
+        let mut kept = self.empty.clone();
+        self.kept(&rows, within).for_each(|range| kept.extend_from(&rows, range));
         Ok(kept)
+    }
+
+    /// Returns the timestamps of [`Self::rows`].
+    fn times(&self, group: &RowGroup, span: Span) -> Result<Vec<Timestamp>> {
+        let rows = self.group(group)?;
+        let kept = self.kept(&rows, range(&rows, span));
+        Ok(kept.flat_map(|range| rows.times.get(range).unwrap_or_default()).copied().collect())
     }
 
     /// Returns the rows in a span, in order, in blocks.
@@ -400,12 +437,17 @@ impl OpenMonth<'_> {
             n_rows += if is_apart && span.covers(times) {
                 group.n_rows
             } else {
-                let times = self.rows(group, span)?.times;
+                let times = self.times(group, span)?;
                 times.iter().filter(|time| stored.binary_search(time).is_err()).count() as u64
             };
         }
         Ok(n_rows)
     }
+}
+
+/// Returns the indices of the rows of a block within a span.
+fn range(rows: &Block, span: Span) -> Range<usize> {
+    rows.first_not_before(span.first)..rows.first_after(span.last)
 }
 
 /// Splits a span into the archived months and the gaps between them.

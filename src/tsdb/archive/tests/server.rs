@@ -38,6 +38,8 @@ struct Stored {
     /// Content and `ETag` of each object.
     objects: BTreeMap<String, (Vec<u8>, String)>,
     n_written: u64,
+    /// Number of reads of a part of an object.
+    n_reads: u64,
     /// True if all requests fail, as on an overloaded server.
     is_lost: bool,
 }
@@ -82,6 +84,11 @@ impl TestServer {
         self.state.stored.lock().objects.keys().cloned().collect()
     }
 
+    /// Returns the number of reads of a part of an object.
+    pub(crate) fn n_reads(&self) -> u64 {
+        self.state.stored.lock().n_reads
+    }
+
     /// Calls `work` before the next object is written.
     pub(crate) fn before_write(&self, work: impl FnOnce() + Send + 'static) {
         *self.state.before_write.lock() = Some(Box::new(work));
@@ -117,6 +124,7 @@ impl State {
             work();
         }
         let mut stored = self.stored.lock();
+        stored.n_reads += u64::from(request.headers.contains_key("range"));
         match method.as_str() {
             _ if stored.is_lost => Answer::new(503, String::new(), ""),
             "PUT" if !request.is_met(stored.objects.get(key)) => {
