@@ -132,7 +132,8 @@ impl FileFooter {
 
     /// Returns the approximate size of the footer in memory.
     pub(super) fn n_bytes(&self) -> usize {
-        self.metadata.memory_size() + self.checksums.len() * size_of::<u32>()
+        let lists = size_of_val(&*self.checksums) + size_of_val(&*self.groups);
+        self.metadata.memory_size() + lists
     }
 }
 

@@ -14,7 +14,7 @@ use super::{Archive, ArchivedStore, random};
 use crate::rollup::starts_of;
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::{ArchivedDeletion, ArchivedMonth, Beneath};
-use crate::store::row_batch::{VisitBatch, lowest_rows};
+use crate::store::row_batch::{VisitBatch, add_newer, lowest_rows};
 use crate::store::series::bucket_end;
 use crate::store::{
     Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Removed, Result,
@@ -139,15 +139,7 @@ impl Archive {
                 let open = self.open_month(dataset, month, &empty)?;
                 let replaced = self.stored_times(dataset, span)?;
                 for rows in open.blocks(span) {
-                    let rows = rows?;
-                    for row_idx in 0..rows.len() {
-                        let is_new = rows.ids.get(row_idx).is_some_and(|id| *id > after);
-                        let time = rows.times.get(row_idx);
-                        if is_new && time.is_some_and(|time| replaced.binary_search(time).is_err())
-                        {
-                            found.extend_from(&rows, row_idx..row_idx + 1);
-                        }
-                    }
+                    add_newer(&mut found, &rows?, after, &replaced, limit);
                 }
             }
             if found.len() > since.rows.len() {

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use model::block::{Block, Rows};
+use model::timestamp::Timestamp;
 
 use super::Result;
 use crate::span::Span;
@@ -66,6 +67,26 @@ impl<'a> RowBatch<'a> {
     /// [`StoreError::Damaged`](super::StoreError::Damaged) if the chunk is damaged.
     pub fn rows(self) -> Result<Rows> {
         (self.rows)()
+    }
+}
+
+/// Adds the rows with numbers above `after` to `found`, except those at the timestamps `replaced`, which
+/// are sorted. Beyond four times `limit`, retains the rows with the lowest numbers: one more than `limit`,
+/// to find out if more rows follow.
+pub(crate) fn add_newer(
+    found: &mut Block,
+    rows: &Block,
+    after: i64,
+    replaced: &[Timestamp],
+    limit: usize,
+) {
+    for (row_idx, (number, time)) in rows.ids.iter().zip(&rows.times).enumerate() {
+        if *number > after && replaced.binary_search(time).is_err() {
+            found.extend_from(rows, row_idx..row_idx + 1);
+        }
+    }
+    if found.len() > limit.saturating_mul(4) {
+        *found = lowest_rows(found, limit.saturating_add(1));
     }
 }
 

@@ -3,7 +3,6 @@
 //! Row numbers increase over all commits of a store. A row that replaces another row has a new number,
 //! so a higher number means a later commit.
 
-use model::block::Block;
 use model::dataset::DatasetId;
 use rusqlite::Connection;
 
@@ -12,7 +11,7 @@ use super::series::SeriesId;
 use super::{Result, progress, scan, singles};
 use crate::span::{Order, Span};
 use crate::store::Since;
-use crate::store::row_batch::lowest_rows;
+use crate::store::row_batch::{add_newer, lowest_rows};
 
 /// Maximum number of chunks that are searched: half a million rows, which takes a tenth of a second. A
 /// reader that is further behind should download the dataset.
@@ -36,19 +35,7 @@ pub(super) fn read_since(
     let series = SeriesId::rows(dataset);
     let revision = progress::revision(connection, dataset)?;
     let empty = scan::empty(connection, series)?;
-    // Only the rows with the lowest row numbers are retained, with one row more than the limit, to find
-    // out if more rows follow.
     let mut found = empty.clone();
-    let mut add = |rows: &Block, replaced: &[_]| {
-        for (row_idx, (number, time)) in rows.ids.iter().zip(&rows.times).enumerate() {
-            if *number > after && replaced.binary_search(time).is_err() {
-                found.extend_from(rows, row_idx..row_idx + 1);
-            }
-        }
-        if found.len() > 4 * limit + 1 {
-            found = lowest_rows(&found, limit + 1);
-        }
-    };
     let mut replaced = Vec::new();
     let mut statement = singles::statement(connection, series, Order::Ascending)?;
     let mut tail = singles::open(&mut statement, series, Span::ALL)?;
@@ -59,11 +46,12 @@ pub(super) fn read_since(
         if rows.is_empty() {
             break;
         }
-        add(&rows, &[]);
+        add_newer(&mut found, &rows, after, &[], limit);
         replaced.append(&mut rows.times);
     }
     for chunk in touched {
-        add(&chunks::read(connection, series, chunk, empty.clone())?, &replaced);
+        let rows = chunks::read(connection, series, chunk, empty.clone())?;
+        add_newer(&mut found, &rows, after, &replaced, limit);
     }
     let is_all = found.len() <= limit;
     Ok(Some(Since { rows: lowest_rows(&found, limit), is_all, revision }))
