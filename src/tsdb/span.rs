@@ -1,5 +1,7 @@
 //! Spans of time and orders of rows.
 
+use std::ops::Range;
+
 use model::timestamp::Timestamp;
 
 /// Order of rows.
@@ -60,6 +62,13 @@ impl Span {
                 (Self { first: end, ..self }, Self { last: just_before(end), ..self })
             }
         }
+    }
+
+    /// Returns the indices of the timestamps within the span. `times` are sorted.
+    pub(crate) fn indices(self, times: &[Timestamp]) -> Range<usize> {
+        let start = times.partition_point(|time| *time < self.first);
+        let end = times.partition_point(|time| *time <= self.last);
+        start..end.max(start)
     }
 
     /// Returns the intersection of both spans.

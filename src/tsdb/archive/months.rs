@@ -315,7 +315,7 @@ impl Archive {
                 }
                 let rows = open.rows(group, span)?;
                 for bucket in &here {
-                    found.extend_from(&rows, range(&rows, *bucket));
+                    found.extend_from(&rows, bucket.indices(&rows.times));
                 }
             }
         }
@@ -377,7 +377,7 @@ impl OpenMonth<'_> {
     fn kept(&self, rows: &Block, within: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let mut from = within.start;
         // The cuts are sorted by their start.
-        let cuts = self.month.cuts.iter().map(|cut| range(rows, *cut));
+        let cuts = self.month.cuts.iter().map(|cut| cut.indices(&rows.times));
         cuts.chain(once(within.end..within.end)).map(move |gone| {
             let kept = from..gone.start.min(within.end).max(from);
             from = from.max(gone.end);
@@ -401,7 +401,7 @@ impl OpenMonth<'_> {
         limit: usize,
     ) -> Result<Block> {
         let rows = self.group(group)?;
-        let mut within = range(&rows, span);
+        let mut within = span.indices(&rows.times);
         if self.month.cuts.is_empty() {
             let n_later = within.len().saturating_sub(limit);
             match order {
@@ -417,7 +417,7 @@ impl OpenMonth<'_> {
     /// Returns the timestamps of [`Self::rows`].
     fn times(&self, group: &RowGroup, span: Span) -> Result<Vec<Timestamp>> {
         let rows = self.group(group)?;
-        let kept = self.kept(&rows, range(&rows, span));
+        let kept = self.kept(&rows, span.indices(&rows.times));
         Ok(kept.flat_map(|range| rows.times.get(range).unwrap_or_default()).copied().collect())
     }
 
@@ -431,8 +431,7 @@ impl OpenMonth<'_> {
         let mut n_rows = 0;
         for group in self.groups(span) {
             let times = group.times;
-            let first = stored.partition_point(|time| *time < times.first);
-            let is_apart = stored.get(first).is_none_or(|time| *time > times.last)
+            let is_apart = times.indices(stored).is_empty()
                 && self.month.cuts.iter().all(|cut| cut.overlap(times).is_empty());
             n_rows += if is_apart && span.covers(times) {
                 group.n_rows
@@ -443,11 +442,6 @@ impl OpenMonth<'_> {
         }
         Ok(n_rows)
     }
-}
-
-/// Returns the indices of the rows of a block within a span.
-fn range(rows: &Block, span: Span) -> Range<usize> {
-    rows.first_not_before(span.first)..rows.first_after(span.last)
 }
 
 /// Splits a span into the archived months and the gaps between them.

@@ -181,9 +181,8 @@ fn fill(
         let page = PageRead::raw(span, Order::Ascending, CHUNK_ROWS);
         let under = scan::page(connection, SeriesId::rows(dataset), &page)?;
         let read_until = *under.times.last().unwrap_or(last);
-        let from = archived.first_not_before(span.first);
-        let archived = archived.part(from..archived.first_after(read_until).max(from));
-        rows.fill(&archived.merge(&under));
+        let here = Span { last: read_until, ..span }.indices(&archived.times);
+        rows.fill(&archived.part(here).merge(&under));
         row_idx = rows.first_after(read_until);
     }
     Ok(())

@@ -81,7 +81,7 @@ impl ChunkIndex {
             if span.first <= first && last <= span.last {
                 return Ok(0..entry.chunk.n);
             }
-            Ok(chunks::within(&chunks::times(connection, series.dataset, entry.chunk)?, span))
+            Ok(span.indices(&chunks::times(connection, series.dataset, entry.chunk)?))
         };
         let mut rows = 0..0;
         if let (Some(first), Some(last)) = (entries.first(), entries.last()) {

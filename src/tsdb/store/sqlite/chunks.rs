@@ -189,13 +189,6 @@ pub(super) fn with_rows_after(
     )?)
 }
 
-/// Returns the indices of the timestamps that lie within `span`.
-pub(super) fn within(times: &[Timestamp], span: Span) -> Range<usize> {
-    let start = times.partition_point(|time| *time < span.first);
-    let end = times.partition_point(|time| *time <= span.last);
-    start..end.max(start)
-}
-
 /// Returns the timestamps of the rows of a chunk.
 pub(super) fn times(
     connection: &Connection,

@@ -108,11 +108,8 @@ impl<'a> BucketRebuild<'a> {
         let Self { dataset, ref empty, ref columns, over, beneath, .. } = *self;
         let [resolution, ..] = KEPT;
         let mut folding = Folding::new(self.fold, resolution, None);
-        let rows_within = |rows: Option<&Block>| {
-            let first = rows.map_or(0, |rows| rows.first_not_before(span.first));
-            first..rows.map_or(0, |rows| rows.first_after(span.last)).max(first)
-        };
-        let (mut above, mut below) = (rows_within(over), rows_within(beneath));
+        let [mut above, mut below] =
+            [over, beneath].map(|rows| rows.map_or(0..0, |rows| span.indices(&rows.times)));
         let mut add = |block: &Block, until: Timestamp| {
             let lower = take_until(beneath, &mut below, until);
             let above = over.map(|over| (over, take_until(Some(over), &mut above, until)));

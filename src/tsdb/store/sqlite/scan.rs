@@ -231,13 +231,10 @@ impl Scan<'_> {
         is_wanted_only: bool,
     ) -> Result<(Block, usize)> {
         chunks::open(connection, self.series.dataset, chunk, |timestamps, body| {
-            let within = chunks::within(timestamps, self.span);
+            let within = self.span.indices(timestamps);
             if let Some((sought, found)) = &mut self.sought {
-                let first = self.span.first.max(chunk.span.first);
-                let last = self.span.last.min(chunk.span.last);
-                let from = sought.partition_point(|timestamp| *timestamp < first);
-                let here = sought.get(from..).unwrap_or_default().iter();
-                let here = here.take_while(|timestamp| **timestamp <= last);
+                let here = self.span.overlap(chunk.span).indices(sought);
+                let here = sought.get(here).unwrap_or_default().iter();
                 found.extend(here.filter(|timestamp| timestamps.binary_search(timestamp).is_ok()));
             }
             let n_within = within.len();
