@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::TryFutureExt as _;
 use futures::executor::block_on;
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
@@ -125,13 +125,14 @@ impl Objects {
                     .map_err(|error| ObjectError::Failed(error.into()))?;
                 Arc::new(directory.with_fsync(true))
             }
-            Target::Bucket { bucket, prefix, endpoint, region } => {
+            Target::Bucket { bucket, prefix, options } => {
                 if rustls::crypto::CryptoProvider::get_default().is_none()
                     && rustls::crypto::ring::default_provider().install_default().is_err()
                 {
                     tracing::debug!("another thread installed a provider of cryptography first");
                 }
-                let is_plain = endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));
+                let endpoint = options.get(&AmazonS3ConfigKey::Endpoint);
+                let is_plain = endpoint.is_some_and(|url| url.starts_with("http://"));
                 let client = ClientOptions::new()
                     .with_allow_http(is_plain)
                     .with_connect_timeout(CONNECT_WITHIN)
@@ -140,14 +141,11 @@ impl Objects {
                     BackoffConfig { init_backoff: PAUSE_FIRST, max_backoff: PAUSE_MAX, base: 2.0 };
                 let retry =
                     RetryConfig { backoff, max_retries: RETRIES, retry_timeout: RETRY_WITHIN };
-                let mut builder =
+                let builder =
                     builder.with_client_options(client).with_retry(retry).with_bucket_name(bucket);
-                if let Some(endpoint) = endpoint {
-                    builder = builder.with_endpoint(endpoint);
-                }
-                if let Some(region) = region {
-                    builder = builder.with_region(region);
-                }
+                let builder = options
+                    .iter()
+                    .fold(builder, |builder, (key, value)| builder.with_config(*key, value));
                 let bucket = builder.build().map_err(|error| ObjectError::Failed(error.into()))?;
                 Arc::new(PrefixStore::new(bucket, prefix.clone()))
             }

@@ -1,8 +1,10 @@
 //! Address of an archive.
 
+use std::collections::HashMap;
 use std::path::{Path as FilePath, PathBuf};
 use std::str::FromStr;
 
+use object_store::aws::AmazonS3ConfigKey;
 use object_store::path::Path;
 use reqwest::Url;
 
@@ -20,7 +22,7 @@ pub struct ArchiveUrl {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     Directory(PathBuf),
-    Bucket { bucket: String, prefix: Path, endpoint: Option<String>, region: Option<String> },
+    Bucket { bucket: String, prefix: Path, options: HashMap<AmazonS3ConfigKey, String> },
 }
 
 /// Rejection of an address. The error does not contain the address, which can include a secret.
@@ -60,19 +62,18 @@ impl FromStr for ArchiveUrl {
         let bucket = url.host_str().filter(|host| url.scheme() == "s3" && !host.is_empty());
         let bucket = bucket.ok_or(ArchiveUrlError::Form)?.to_owned();
         let prefix = Path::from_url_path(url.path()).map_err(|_| ArchiveUrlError::Form)?;
-        let (mut endpoint, mut region) = (None, None);
+        let mut options = HashMap::new();
         for (name, value) in url.query_pairs() {
             let option = match &*name {
-                "endpoint" => &mut endpoint,
-                "region" => &mut region,
+                "endpoint" => AmazonS3ConfigKey::Endpoint,
+                "region" => AmazonS3ConfigKey::Region,
                 _ => return Err(ArchiveUrlError::Form),
             };
-            if value.is_empty() || option.is_some() {
+            if value.is_empty() || options.insert(option, value.into_owned()).is_some() {
                 return Err(ArchiveUrlError::Form);
             }
-            *option = Some(value.into_owned());
         }
-        if let Some(endpoint) = &endpoint {
+        if let Some(endpoint) = options.get(&AmazonS3ConfigKey::Endpoint) {
             let url = Url::parse(endpoint).map_err(|_| ArchiveUrlError::Form)?;
             reject_credentials(&url)?;
             if !matches!(url.scheme(), "http" | "https") || !url.has_host() || url.query().is_some()
@@ -80,7 +81,7 @@ impl FromStr for ArchiveUrl {
                 return Err(ArchiveUrlError::Form);
             }
         }
-        let target = Target::Bucket { bucket, prefix, endpoint, region };
+        let target = Target::Bucket { bucket, prefix, options };
         Ok(Self { text: text.to_owned(), target })
     }
 }
