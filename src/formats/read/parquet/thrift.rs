@@ -3,7 +3,9 @@
 //! expects, whatever type is declared. Therefore the types below must include every field that the crate
 //! knows. The encoding is Thrift's compact protocol.
 
-use self::Type::{Binary, Bool, Byte, Double, Element, I16, I32, I64, List, Noted, Struct};
+use self::Type::{
+    Binary, Bool, Byte, Double, Element, I16, I32, I64, List, Noted, Struct, Unknown,
+};
 
 /// Maximum number of groups around a column.
 const GROUPS_MAX: usize = 64;
@@ -23,169 +25,119 @@ enum Type {
     Double,
     Binary,
     List(&'static Type),
-    /// Numbers of the known fields with their types.
-    Struct(&'static [(u64, Type)]),
+    /// Types of the fields in the order of their numbers, which begin with 1.
+    Struct(&'static [Type]),
     /// A struct with one checked number, or with none in the place of 0.
-    Element(&'static [(u64, Type)]),
+    Element(&'static [Type]),
+    /// The type of a field that the crate does not know.
+    Unknown,
 }
 
 /// A struct without known fields, such as an alternative without details.
 const EMPTY: Type = Struct(&[]);
 
+/// Names from the root of the schema to a column, or to the key of a column.
+const PATH: Type = List(&Binary);
+
+/// Counts, one for each level or for each page.
+const COUNTS: Type = List(&I64);
+
+/// Alternatives of a setting, as numbers.
+const CHOICES: Type = List(&I32);
+
+/// Digits of a decimal.
+const DECIMAL: Type = Struct(&[I32, I32]);
+
 /// Unit of a time.
-const UNIT: Type = Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]);
+const UNIT: Type = Struct(&[EMPTY, EMPTY, EMPTY]);
 
 /// A logical type with a time zone and a unit.
-const TIME: Type = Struct(&[(1, Bool), (2, UNIT)]);
+const TIME: Type = Struct(&[Bool, UNIT]);
+
+/// Width and sign of an integer.
+const INTEGER: Type = Struct(&[Byte, Bool]);
+
+/// Version of the encoding of values of several types.
+const VARIANT: Type = Struct(&[Byte]);
+
+/// Coordinate system of shapes.
+const GEOMETRY: Type = Struct(&[Binary]);
+
+/// Coordinate system of shapes on earth, and the course of their edges.
+const GEOGRAPHY: Type = Struct(&[Binary, I32]);
 
 /// Meaning of a column's values.
-const LOGICAL_TYPE: Type = Struct(&[
-    (1, EMPTY),
-    (2, EMPTY),
-    (3, EMPTY),
-    (4, EMPTY),
-    (5, Struct(&[(1, I32), (2, I32)])),
-    (6, EMPTY),
-    (7, TIME),
-    (8, TIME),
-    (10, Struct(&[(1, Byte), (2, Bool)])),
-    (11, EMPTY),
-    (12, EMPTY),
-    (13, EMPTY),
-    (14, EMPTY),
-    (15, EMPTY),
-    (16, Struct(&[(1, Byte)])),
-    (17, Struct(&[(1, Binary)])),
-    (18, Struct(&[(1, Binary), (2, I32)])),
-    (19, EMPTY),
+const LOGICAL: Type = Struct(&[
+    EMPTY, EMPTY, EMPTY, EMPTY, DECIMAL, EMPTY, TIME, TIME, Unknown, INTEGER, EMPTY, EMPTY, EMPTY,
+    EMPTY, EMPTY, VARIANT, GEOMETRY, GEOGRAPHY, EMPTY,
 ]);
 
 /// An element of the schema. The checked number is that of its children.
-const COLUMN: Type = Element(&[
-    (1, I32),
-    (2, I32),
-    (3, I32),
-    (4, Binary),
-    (5, Noted),
-    (6, I32),
-    (7, I32),
-    (8, I32),
-    (9, I32),
-    (10, LOGICAL_TYPE),
-]);
+const COLUMN: Type = Element(&[I32, I32, I32, Binary, Noted, I32, I32, I32, I32, LOGICAL]);
 
-/// A field of free metadata.
-const KEY_VALUE: Type = Struct(&[(1, Binary), (2, Binary)]);
+/// Fields of free metadata.
+const KEY_VALUES: Type = List(&Struct(&[Binary, Binary]));
 
 /// Extremes and counts of a column's values.
-const STATISTICS: Type = Struct(&[
-    (1, Binary),
-    (2, Binary),
-    (3, I64),
-    (4, I64),
-    (5, Binary),
-    (6, Binary),
-    (7, Bool),
-    (8, Bool),
-    (9, I64),
-]);
+const STATISTICS: Type = Struct(&[Binary, Binary, I64, I64, Binary, Binary, Bool, Bool, I64]);
+
+/// Number of pages of each kind and encoding.
+const PAGES: Type = List(&Struct(&[I32, I32, I32]));
+
+/// Length of a column's texts, and counts of its levels.
+const SIZES: Type = Struct(&[I64, COUNTS, COUNTS]);
 
 /// Bounds of places on earth.
-const BOX: Type = Struct(&[
-    (1, Double),
-    (2, Double),
-    (3, Double),
-    (4, Double),
-    (5, Double),
-    (6, Double),
-    (7, Double),
-    (8, Double),
-]);
+const BOX: Type = Struct(&[Double, Double, Double, Double, Double, Double, Double, Double]);
+
+/// Bounds and kinds of a column's shapes.
+const SHAPES: Type = Struct(&[BOX, CHOICES]);
 
 /// Description of the values of a column in a row group.
-const COLUMN_METADATA: Type = Struct(&[
-    (1, I32),
-    (2, List(&I32)),
-    (3, List(&Binary)),
-    (4, I32),
-    (5, I64),
-    (6, I64),
-    (7, I64),
-    (8, List(&KEY_VALUE)),
-    (9, I64),
-    (10, I64),
-    (11, I64),
-    (12, STATISTICS),
-    (13, List(&Struct(&[(1, I32), (2, I32), (3, I32)]))),
-    (14, I64),
-    (15, I32),
-    (16, Struct(&[(1, I64), (2, List(&I64)), (3, List(&I64))])),
-    (17, Struct(&[(1, BOX), (2, List(&I32))])),
+const METADATA: Type = Struct(&[
+    I32, CHOICES, PATH, I32, I64, I64, I64, KEY_VALUES, I64, I64, I64, STATISTICS, PAGES, I64, I32,
+    SIZES, SHAPES,
 ]);
+
+/// Key of an encrypted column.
+const KEY: Type = Struct(&[EMPTY, Struct(&[PATH, Binary])]);
 
 /// A column in a row group.
-const COLUMN_CHUNK: Type = Struct(&[
-    (1, Binary),
-    (2, I64),
-    (3, COLUMN_METADATA),
-    (4, I64),
-    (5, I32),
-    (6, I64),
-    (7, I32),
-    (8, Struct(&[(1, EMPTY), (2, Struct(&[(1, List(&Binary)), (2, Binary)]))])),
-    (9, Binary),
-]);
+const CHUNK: Type = Struct(&[Binary, I64, METADATA, I64, I32, I64, I32, KEY, Binary]);
+
+/// Columns by which rows are sorted.
+const SORTING: Type = List(&Struct(&[I32, Bool, Bool]));
 
 /// Rows whose columns are stored next to each other.
-const ROW_GROUP: Type = Struct(&[
-    (1, List(&COLUMN_CHUNK)),
-    (2, I64),
-    (3, I64),
-    (4, List(&Struct(&[(1, I32), (2, Bool), (3, Bool)]))),
-    (5, I64),
-    (6, I64),
-    (7, I16),
-]);
+const ROW_GROUP: Type = Struct(&[List(&CHUNK), I64, I64, SORTING, I64, I64, I16]);
 
 /// Parameters of an encryption.
-const CIPHER: Type = Struct(&[(1, Binary), (2, Binary), (3, Bool)]);
+const CIPHER: Type = Struct(&[Binary, Binary, Bool]);
 
 /// The footer of a file.
 const FOOTER: Type = Struct(&[
-    (1, I32),
-    (2, List(&COLUMN)),
-    (3, I64),
-    (4, List(&ROW_GROUP)),
-    (5, List(&KEY_VALUE)),
-    (6, Binary),
-    (7, List(&Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]))),
-    (8, Struct(&[(1, CIPHER), (2, CIPHER)])),
-    (9, Binary),
+    I32,
+    List(&COLUMN),
+    I64,
+    List(&ROW_GROUP),
+    KEY_VALUES,
+    Binary,
+    List(&Struct(&[EMPTY, EMPTY, EMPTY])),
+    Struct(&[CIPHER, CIPHER]),
+    Binary,
 ]);
 
+/// Details of a page with data.
+const DATA_PAGE: Type = Struct(&[I32, I32, I32, I32, STATISTICS]);
+
+/// Details of a page with the different values of a column.
+const DICTIONARY: Type = Struct(&[I32, I32, Bool]);
+
+/// Details of a page with data in the newer form.
+const DATA_V2: Type = Struct(&[I32, I32, I32, I32, I32, I32, Bool, STATISTICS]);
+
 /// The header of a page. The checked number is the decompressed length.
-const PAGE: Type = Struct(&[
-    (1, I32),
-    (2, Noted),
-    (3, I32),
-    (4, I32),
-    (5, Struct(&[(1, I32), (2, I32), (3, I32), (4, I32), (5, STATISTICS)])),
-    (6, EMPTY),
-    (7, Struct(&[(1, I32), (2, I32), (3, Bool)])),
-    (
-        8,
-        Struct(&[
-            (1, I32),
-            (2, I32),
-            (3, I32),
-            (4, I32),
-            (5, I32),
-            (6, I32),
-            (7, Bool),
-            (8, STATISTICS),
-        ]),
-    ),
-]);
+const PAGE: Type = Struct(&[I32, Noted, I32, I32, DATA_PAGE, EMPTY, DICTIONARY, DATA_V2]);
 
 /// Returns true if the footer of a file declares only what it has: its lists are not longer than the
 /// footer, and the groups of its schema have as many children as they declare.
@@ -264,6 +216,7 @@ impl Type {
             Binary => code == 8,
             List(_) => code == LIST,
             Struct(_) | Element(_) => code == STRUCT,
+            Unknown => true,
         }
     }
 }
@@ -295,40 +248,42 @@ impl<'a> Values<'a> {
                 let (n_items, code) = self.list()?;
                 (0..n_items).try_for_each(|_| self.read(item, code))
             }
-            Struct(fields) => self.fields(fields),
+            Struct(fields) => self.fields(fields, NESTING_MAX),
             Element(fields) => {
                 let n_noted = self.noted.len();
-                self.fields(fields)?;
+                self.fields(fields, NESTING_MAX)?;
                 if self.noted.len() == n_noted {
                     self.noted.push(0);
                 }
                 (self.noted.len() == n_noted + 1).then_some(())
             }
+            Unknown => self.skip(code, NESTING_MAX),
             _ => self.skip(code, 0),
         }
     }
 
-    /// Reads the fields of a struct.
-    fn fields(&mut self, known: &[(u64, Type)]) -> Option<()> {
-        let mut id = 0;
+    /// Reads the fields of a struct. Those that are not `known` are skipped, with at most `depth` lists
+    /// and structs in each other.
+    fn fields(&mut self, known: &[Type], depth: usize) -> Option<()> {
+        let mut id = 0_usize;
         loop {
             let code = self.field(&mut id)?;
-            match known.iter().find(|(known_id, _)| *known_id == id) {
+            match id.checked_sub(1).and_then(|idx| known.get(idx)) {
                 _ if code == END => return Some(()),
-                Some((_, known)) => self.read(known, code)?,
-                None => self.skip(code, NESTING_MAX)?,
+                Some(known) => self.read(known, code)?,
+                None => self.skip(code, depth)?,
             }
         }
     }
 
     /// Reads the beginning of a struct's next field: its number, which replaces the previous one in `id`,
     /// and the code of its type, which is returned. After the last field, returns [`END`].
-    fn field(&mut self, id: &mut u64) -> Option<u8> {
+    fn field(&mut self, id: &mut usize) -> Option<u8> {
         let byte = self.byte()?;
         *id = match byte >> 4 {
             0 if byte == END => return Some(END),
-            0 => positive(self.varint()?)?,
-            distance => id.checked_add(u64::from(distance))?,
+            0 => usize::try_from(positive(self.varint()?)?).ok()?,
+            distance => id.checked_add(usize::from(distance))?,
         };
         // The crate wraps larger numbers.
         (*id <= 0x7fff).then_some(byte & 0x0f)
@@ -378,16 +333,7 @@ impl<'a> Values<'a> {
                     _ => (0..n_items).try_for_each(|_| self.skip(code, depth)),
                 }
             }
-            STRUCT => {
-                let depth = depth.checked_sub(1)?;
-                let mut id = 0;
-                loop {
-                    match self.field(&mut id)? {
-                        END => return Some(()),
-                        code => self.skip(code, depth)?,
-                    }
-                }
-            }
+            STRUCT => self.fields(&[], depth.checked_sub(1)?),
             _ => None, // the format has no sets and no maps
         }
     }
