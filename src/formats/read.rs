@@ -213,13 +213,10 @@ impl Records {
         has_header: Option<bool>,
         from: Position,
     ) -> Result<Self, FileError> {
-        let (counter, again) = (input.counter(), input.again()?);
+        let again = input.again()?;
         let mut text = JsonText::open(input.text(0)?, Position::default())?;
         let is_array = text.peek()? == Some(b'[');
-        let resumed = || {
-            counter.store(0, Ordering::Relaxed);
-            JsonText::open(again.text(from.offset_bytes)?, from)
-        };
+        let resumed = || JsonText::open(again.text(from.offset_bytes)?, from);
         if is_array {
             let records = JsonArrayRecords::open(text, has_header)?;
             let is_later = from.offset_bytes >= records.position().offset_bytes;

@@ -7,7 +7,6 @@
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Cursor, Read as _};
-use std::sync::atomic::Ordering;
 
 use super::cell::{Cell, shorten};
 use super::csv::{CsvReader, UNCLOSED};
@@ -45,7 +44,7 @@ impl CsvRecords {
         options: ReadOptions,
         from: Position,
     ) -> Result<Self, FileError> {
-        let (counter, is_stream) = (input.counter(), input.size_bytes().is_none());
+        let is_stream = input.size_bytes().is_none();
         let again = input.again()?;
         let mut text = BufReader::new(input.text(0)?);
         let sample = read_sample(&mut text, options, is_stream)?;
@@ -53,7 +52,6 @@ impl CsvRecords {
         let (text, at): (Box<dyn BufRead + Send>, _) =
             if from.offset_bytes > begin.offset_bytes && !is_stream {
                 drop(text);
-                counter.store(0, Ordering::Relaxed);
                 (Box::new(BufReader::new(again.text(from.offset_bytes)?)), from)
             } else {
                 let n_head = usize::try_from(begin.offset_bytes).unwrap_or(usize::MAX);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use encoding_rs_io::DecodeReaderBytes;
+use encoding_rs_io::DecodeReaderBytesBuilder;
 
 use super::compression::{Compression, read_begin};
 
@@ -86,27 +86,23 @@ impl Input {
     }
 
     /// Returns the text from `offset_bytes` on, as UTF-8. UTF-16 with a byte order mark is converted.
+    /// Sets the counter to the bytes before it.
     pub(super) fn text(self, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
         let Self { file, compression, counter, .. } = self;
         let Some(mut file) = file else {
             return stream_text(Counted { file: io::stdin(), counter });
         };
-        let Some(compression) = compression else {
-            let is_utf16 = begins_with_utf16_mark(&mut file)?;
-            let begin = if is_utf16 { 0 } else { offset_bytes };
-            file.seek(SeekFrom::Start(begin))?;
-            counter.store(begin, Ordering::Relaxed);
-            let text = BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter });
-            return if is_utf16 {
-                decode(Box::new(text), offset_bytes)
-            } else {
-                Ok(Box::new(text))
-            };
-        };
-        file.rewind()?;
+        let is_plain = compression.is_none() && !begins_with_utf16_mark(&mut file)?;
+        let begin = if is_plain { offset_bytes } else { 0 };
+        file.seek(SeekFrom::Start(begin))?;
+        counter.store(begin, Ordering::Relaxed);
         let counted = Counted { file: file.try_clone()?, counter };
-        let compressed = BufReader::with_capacity(BUFFER_BYTES, counted);
-        decode(compression.text(Some(&mut file), compressed)?, offset_bytes)
+        let text = BufReader::with_capacity(BUFFER_BYTES, counted);
+        match compression {
+            _ if is_plain => Ok(Box::new(text)),
+            Some(compression) => decode(compression.text(Some(&mut file), text)?, offset_bytes),
+            None => decode(Box::new(text), offset_bytes),
+        }
     }
 }
 
@@ -135,15 +131,10 @@ fn begins_with_utf16_mark(file: &mut File) -> io::Result<bool> {
 
 /// Converts a text that begins with a byte order mark of UTF-16, and skips the first `offset_bytes` of
 /// the result.
-fn decode(mut text: Box<dyn Read + Send>, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
-    let mut begin = Vec::new();
-    text.by_ref().take(UTF16_MARKS[0].len() as u64).read_to_end(&mut begin)?;
-    let is_utf16 = UTF16_MARKS.iter().any(|mark| begin == mark);
-    let text = Cursor::new(begin).chain(text);
-    let mut text: Box<dyn Read + Send> =
-        if is_utf16 { Box::new(DecodeReaderBytes::new(text)) } else { Box::new(text) };
+fn decode(text: Box<dyn Read + Send>, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
+    let mut text = DecodeReaderBytesBuilder::new().utf8_passthru(true).build(text);
     io::copy(&mut text.by_ref().take(offset_bytes), &mut io::sink())?;
-    Ok(text)
+    Ok(Box::new(text))
 }
 
 struct Counted<R> {
