@@ -9,7 +9,7 @@
 use std::io;
 
 use crc32fast::Hasher;
-use flate2::{Compress, Compression, FlushCompress, Status};
+use flate2::{Compress, Compression, FlushCompress};
 
 /// Header of a gzip member: method deflate, without a name, a time or an operating system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
@@ -209,22 +209,15 @@ pub fn compress(coding: Coding, plain: &[u8]) -> io::Result<Vec<u8>> {
 /// Compresses to raw deflate data up to a byte boundary, without the end of the gzip member.
 fn deflate_piece(plain: &[u8]) -> io::Result<Vec<u8>> {
     let mut deflate = Compress::new(Compression::new(GZIP_LEVEL), false);
-    let mut bytes = Vec::with_capacity(plain.len() / 2 + 64);
-    loop {
-        let n_in = usize::try_from(deflate.total_in()).unwrap_or(usize::MAX);
-        let rest = plain.get(n_in..).unwrap_or_default();
-        let status = deflate
-            .compress_vec(rest, &mut bytes, FlushCompress::Full)
-            .map_err(io::Error::other)?;
-        let is_taken = usize::try_from(deflate.total_in()).is_ok_and(|n_in| n_in == plain.len());
-        if is_taken && bytes.len() < bytes.capacity() {
-            return Ok(bytes);
-        }
-        if status == Status::BufError && bytes.len() < bytes.capacity() {
-            return Err(io::Error::other("deflate makes no progress"));
-        }
-        bytes.reserve(bytes.capacity() / 2 + 64);
+    // There is space for data that do not compress, since the crate does not complete a flush that the
+    // end of the space interrupts.
+    let mut bytes = Vec::with_capacity(plain.len() + plain.len() / 10 + 128);
+    deflate.compress_vec(plain, &mut bytes, FlushCompress::Full).map_err(io::Error::other)?;
+    if deflate.total_in() != plain.len() as u64 || bytes.len() == bytes.capacity() {
+        return Err(io::Error::other("deflate makes no progress"));
     }
+    bytes.shrink_to_fit();
+    Ok(bytes)
 }
 
 #[cfg(test)]

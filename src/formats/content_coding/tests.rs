@@ -85,3 +85,20 @@ fn body_without_content_coding_is_unchanged() {
         b"abc"
     );
 }
+
+/// The compressor does not complete a flush that the end of its buffer interrupted.
+#[test]
+fn gzip_pieces_of_texts_that_hardly_compress_are_complete() {
+    let mut state = 1_u32;
+    let mut letter = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        b'0' + state.to_be_bytes()[0] / 4
+    };
+    let text: Vec<u8> = (0..70_000).map(|_| letter()).collect();
+    for n_bytes in (50_000..text.len()).step_by(199) {
+        let (plain, mut read) = (&text[..n_bytes], Vec::new());
+        let body = compress(Coding::Gzip, plain).unwrap();
+        let result = GzDecoder::new(body.as_slice()).read_to_end(&mut read);
+        assert!(read == plain, "{} of {n_bytes} bytes: {result:?}", read.len());
+    }
+}
