@@ -144,6 +144,34 @@ async fn bodies_of_cached_and_new_pieces_are_identical() {
 }
 
 #[tokio::test]
+async fn compressed_download_of_texts_that_hardly_compress_is_complete() {
+    let service = Service::with_bars(0).await;
+    let columns = json!([{"name": "text", "dtype": "string"}]);
+    let body = json!({"name": "texts", "tags": ["public"], "columns": columns});
+    assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
+    let mut state = 1_u32;
+    let mut letter = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'0' + state.to_be_bytes()[0] / 4)
+    };
+    for n_letters in (3000..5000).step_by(200) {
+        let row = |minute: usize| {
+            let n_letters = if minute == 0 { n_letters } else { 5000 };
+            let text: String = (0..n_letters).map(|_| letter()).collect();
+            json!({"timestamp": timestamp_of(minute), "values": {"text": text}})
+        };
+        let rows: Vec<Value> = (0..12).map(row).collect();
+        let body = json!({"dataset": 2, "rows": rows});
+        assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &body).await.0, 201);
+        let path = "/api/rows/bulk_download/?dataset=2&output=csv";
+        let plain = service.text(path).await.0.into_bytes();
+        for coding in ["gzip", "zstd"] {
+            assert!(decompress(&download_as(&service, path, coding).await.0, coding) == plain);
+        }
+    }
+}
+
+#[tokio::test]
 async fn download_has_the_same_etag_until_a_row_in_its_range_changes() {
     let service = Service::with_bars(3000).await;
     let tag = async |query: &str| {
