@@ -24,10 +24,10 @@ pub mod time_text;
 pub mod timestamps;
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::{fmt, io};
 
 use model::row::{Row, check_row};
 use model::timestamp::Timestamp;
@@ -122,34 +122,25 @@ pub enum FileError {
     /// The file has no rows.
     #[error("file has no rows")]
     Empty,
-    /// The file has a different format, or an unsupported one.
-    #[error("{what}")]
-    Form {
-        /// Description of the error.
-        what: String,
-    },
-    /// The names of the columns are missing or duplicate, or the columns can be interpreted in several
-    /// ways.
+    /// The file has a different format, or an unsupported one. Or the names of its columns are missing or
+    /// duplicate, or the columns can be interpreted in several ways.
     #[error("{0}")]
-    Columns(String),
+    Invalid(String),
 }
 
 impl FileError {
     fn no_header() -> Self {
-        Self::Columns("file has no header with the names of its columns".to_owned())
+        Self::Invalid("file has no header with the names of its columns".to_owned())
     }
 
     fn carriage_returns() -> Self {
-        Self::form("lines end in CR only: convert them, for example with `tr '\\r' '\\n'`")
+        Self::Invalid(
+            "lines end in CR only: convert them, for example with `tr '\\r' '\\n'`".to_owned(),
+        )
     }
 
     fn named_twice(name: &str) -> Self {
-        Self::Columns(format!("duplicate column `{name}`"))
-    }
-
-    /// Creates a [`FileError::Form`].
-    fn form(what: impl fmt::Display) -> Self {
-        Self::Form { what: what.to_string() }
+        Self::Invalid(format!("duplicate column `{name}`"))
     }
 }
 

@@ -156,7 +156,7 @@ impl CsvHead {
     /// Detects the layout of the file that begins with `sample`.
     ///
     /// # Errors
-    /// [`FileError::Empty`] if there is no record, [`FileError::Columns`] if the header is missing,
+    /// [`FileError::Empty`] if there is no record, [`FileError::Invalid`] if the header is missing,
     /// has a duplicate name, or is ambiguous.
     fn read(sample: &[u8], options: ReadOptions) -> Result<Self, FileError> {
         if sample.contains(&b'\r') && !sample.contains(&b'\n') {
@@ -228,7 +228,9 @@ fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleReco
         }
         let fields = match reader.fields() {
             Some(fields) => fields.map(|(field, _)| field.to_owned()).collect(),
-            None if records.is_empty() => return Err(FileError::form("header is not UTF-8")),
+            None if records.is_empty() => {
+                return Err(FileError::Invalid("header is not UTF-8".to_owned()));
+            }
             // The error is ignored here, since it is reported when the rows are read.
             None => Vec::new(),
         };
@@ -297,7 +299,7 @@ fn drop_banner(records: &mut Vec<SampleRecord>, n_fields: usize) -> Result<(), F
         .find(|record| !record.has_first_only() || is_first_value(record));
     if let Some(record) = unclear {
         let line = record.begin.line + 1;
-        return Err(FileError::Columns(format!(
+        return Err(FileError::Invalid(format!(
             "line {line} has {} fields, and most lines have {n_fields}: pass --skip-lines {line} if \
              it is not part of the table, or correct it",
             record.fields.len()
@@ -360,7 +362,7 @@ pub(super) fn numbered(idx: usize) -> String {
 /// If a name occurs twice.
 fn header(names: Vec<String>) -> Result<Vec<String>, FileError> {
     unique(names).map_err(|error| {
-        FileError::Columns(format!(
+        FileError::Invalid(format!(
             "{error}: rename one of them, or skip the header with --skip-lines and pass --no-header"
         ))
     })
@@ -458,7 +460,7 @@ fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
         (Some(_), None) => Ok(true),
         (None, Some(_)) => Ok(false),
         (None, None) => Ok(!is_data(&first.fields)),
-        (Some(name), Some(datum)) => Err(FileError::Columns(format!(
+        (Some(name), Some(datum)) => Err(FileError::Invalid(format!(
             "unclear if line {} is a header: `{}` looks like a name, and `{}` like a value: pass \
              --header or --no-header",
             first.begin.line + 1,

@@ -55,7 +55,7 @@ impl JsonArrayRecords {
             is_named &= matches!(cell, Cell::Text(text) if !is_value(text));
             texts.push(cell.plain_text().unwrap_or_default());
         });
-        read.map_err(|reason| FileError::form(format_args!("row 1: {reason}")))?;
+        read.map_err(|reason| FileError::Invalid(format!("row 1: {reason}")))?;
         let is_header = has_header.unwrap_or(is_named);
         records.is_ahead = !is_header;
         let names =
@@ -99,12 +99,14 @@ impl JsonArrayRecords {
             self.is_done = true;
             return match self.text.peek()? {
                 None => Ok(false),
-                Some(_) => Err(FileError::form("text after the end of the JSON array")),
+                Some(_) => {
+                    Err(FileError::Invalid("text after the end of the JSON array".to_owned()))
+                }
             };
         }
         if n_rows > 0 {
             if next.is_some_and(|byte| byte != b',') {
-                return Err(FileError::form(format_args!("no comma after row {n_rows}")));
+                return Err(FileError::Invalid(format!("no comma after row {n_rows}")));
             }
             self.text.skip(usize::from(next.is_some()));
             next = self.text.peek()?;
@@ -115,7 +117,7 @@ impl JsonArrayRecords {
             None => Err(self.truncated()),
             Some(_) => {
                 let row = self.n_rows;
-                Err(FileError::form(format_args!("row {row} is neither an object nor an array")))
+                Err(FileError::Invalid(format!("row {row} is neither an object nor an array")))
             }
         }
     }
@@ -145,9 +147,7 @@ impl JsonArrayRecords {
             self.text.skip(n_bytes);
             if self.row.len() as u64 > ROW_BYTES_MAX {
                 let row = self.n_rows;
-                return Err(FileError::form(format_args!(
-                    "row {row} exceeds {ROW_BYTES_MAX} bytes"
-                )));
+                return Err(FileError::Invalid(format!("row {row} exceeds {ROW_BYTES_MAX} bytes")));
             }
             if end.is_some() {
                 return Ok(());
@@ -156,7 +156,7 @@ impl JsonArrayRecords {
     }
 
     fn truncated(&self) -> FileError {
-        FileError::form(format_args!("JSON array is truncated at row {}", self.n_rows))
+        FileError::Invalid(format!("JSON array is truncated at row {}", self.n_rows))
     }
 }
 

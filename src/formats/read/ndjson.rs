@@ -93,7 +93,7 @@ impl NdjsonRecords {
         at.line += u64::from(n_read > 0);
         if n_read == ROW_BYTES_MAX && !self.line.ends_with(b"\n") {
             let what = format!("line {} exceeds {ROW_BYTES_MAX} bytes", at.line);
-            return Err(FileError::form(what).into());
+            return Err(FileError::Invalid(what).into());
         }
         Ok(n_read > 0)
     }

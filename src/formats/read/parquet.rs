@@ -74,7 +74,7 @@ impl ParquetRecords {
         n_skipped: u64,
         wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Self, FileError> {
-        let metadata = source.read_metadata().map_err(FileError::form)?;
+        let metadata = source.read_metadata().map_err(FileError::Invalid)?;
         let fields = fields(&metadata, wanted)?;
         let source = Arc::new(source);
         let mut records =
@@ -172,7 +172,8 @@ impl Content {
     fn push_floats(&mut self, name: &str, sink: &mut impl ColumnSink) -> Result<usize, FileError> {
         let Self::Values { batch: Some(batch), .. } = self else { return Ok(0) };
         let numbers = batch.next_floats();
-        let numbers = numbers.map_err(|what| FileError::form(format!("column {name}: {what}")))?;
+        let numbers =
+            numbers.map_err(|what| FileError::Invalid(format!("column {name}: {what}")))?;
         let n_taken = if sink.push_floats(numbers) { numbers.len() } else { 0 };
         batch.skip(n_taken);
         Ok(n_taken)
@@ -184,7 +185,7 @@ impl Content {
             Self::Unfit(reason) => Ok(Cell::Unfit(reason)),
             Self::Values { kind, batch: Some(batch), .. } => {
                 let cell = batch.next_cell(*kind);
-                cell.map_err(|what| FileError::form(format!("column {name}: {what}")))
+                cell.map_err(|what| FileError::Invalid(format!("column {name}: {what}")))
             }
             Self::Values { batch: None, .. } => Ok(Cell::Absent),
         }
@@ -228,7 +229,7 @@ fn fields(
         return Err(FileError::no_header());
     }
     if metadata.row_groups().iter().any(|group| group.num_columns() != schema.num_columns()) {
-        return Err(FileError::form(damage()));
+        return Err(FileError::Invalid(damage()));
     }
     let mut names = HashSet::new();
     let mut fields = Vec::new();
@@ -244,7 +245,7 @@ fn fields(
             (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == place);
         let content = match (Kind::classify(column), leaf) {
             (Ok(kind), Some(leaf)) => Content::Values { leaf, kind, batch: None },
-            (Ok(_), None) => return Err(FileError::form(damage())),
+            (Ok(_), None) => return Err(FileError::Invalid(damage())),
             (Err(reason), _) => Content::Unfit(reason),
         };
         fields.push(Field { place, name: name.to_owned(), content });

@@ -40,7 +40,7 @@ pub struct Selections {
 /// Reads the file at `path` and finds the values of `field`.
 ///
 /// # Errors
-/// [`FileError`], in particular [`FileError::Columns`] if there are more than a thousand values.
+/// [`FileError`], in particular [`FileError::Invalid`] if there are more than a thousand values.
 pub fn find_selections(
     path: &Path,
     options: ReadOptions,
@@ -72,7 +72,7 @@ pub fn find_selections(
             let first = Selection { field: name, value: value.clone(), begin, last_line };
             by_value.entry(value).or_insert(first).last_line = last_line;
             if by_value.len() > VALUES_MAX {
-                return Err(FileError::Columns(format!(
+                return Err(FileError::Invalid(format!(
                     "column {field} has more than {VALUES_MAX} different values, and each of them \
                      would become a dataset"
                 )));

@@ -162,7 +162,7 @@ impl SniffedFields {
     /// Returns the decimal mark of the numbers.
     ///
     /// # Errors
-    /// [`FileError::Columns`] if both decimal marks are possible.
+    /// [`FileError::Invalid`] if both decimal marks are possible.
     pub fn decimal(&self) -> Result<Decimal, FileError> {
         let sum = |count: fn(&Seen) -> usize| self.numbers().map(|field| count(&field.seen)).sum();
         let (n_points, n_commas): (usize, usize) =
@@ -182,7 +182,7 @@ impl SniffedFields {
         };
         let unclear = self.numbers().find_map(|field| Some((&field.name, unclear(&field.seen)?)));
         match unclear {
-            Some((field, example)) => Err(FileError::Columns(format!(
+            Some((field, example)) => Err(FileError::Invalid(format!(
                 "unclear numbers in column {field}: {example} has a group mark or a fraction: \
                  pass --decimal . or --decimal ,"
             ))),
@@ -269,14 +269,14 @@ impl Field {
     /// Returns the number of the first hour of a day, determined from the values.
     ///
     /// # Errors
-    /// [`FileError::Columns`] if neither 0 nor 24 occurs, or both do.
+    /// [`FileError::Invalid`] if neither 0 nor 24 occurs, or both do.
     fn first_hour(&self) -> Result<i8, FileError> {
         match self.seen.parts {
             Some((0, ..=23)) => Ok(0),
             Some((1, 24..)) => Ok(1),
             hours => {
                 let (least, most) = hours.unwrap_or_default();
-                Err(FileError::Columns(format!(
+                Err(FileError::Invalid(format!(
                     "unclear hours in column {}, {least} to {most}: pass --first-hour 0 or \
                      --first-hour 1",
                     self.name
@@ -331,7 +331,7 @@ pub fn sniff(
         _ if n_records > 0 => {}
         None => return Err(FileError::Empty),
         Some(BadRow { line, reason }) => {
-            return Err(FileError::form(format_args!("line {line}: {reason}")));
+            return Err(FileError::Invalid(format!("line {line}: {reason}")));
         }
     }
     let fields = seen.into_iter().map(|seen| seen.conclude(is_typed)).collect();

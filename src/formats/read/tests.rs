@@ -279,7 +279,7 @@ fn unsupported_parquet_is_rejected_with_a_reason() {
     for end in [0, 3, 8, whole.len() - 1] {
         let (_folder, path, _) = file("cut.parquet", &whole[..end]);
         let error = sniff(&path, PARQUET, &TimeTexts::default()).unwrap_err();
-        assert!(matches!(error, FileError::Form { .. }), "{error}");
+        assert!(matches!(error, FileError::Invalid(_)), "{error}");
     }
 }
 

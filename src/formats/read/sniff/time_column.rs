@@ -345,7 +345,7 @@ impl SniffedFields {
     /// detect it from the numbers.
     ///
     /// # Errors
-    /// [`FileError::Columns`] unless exactly one field qualifies and its dates or hours are unambiguous.
+    /// [`FileError::Invalid`] unless exactly one field qualifies and its dates or hours are unambiguous.
     pub fn time(
         &self,
         named: Option<&str>,
@@ -358,7 +358,7 @@ impl SniffedFields {
                 let field = self.fields.iter().find(is_named);
                 let field = field.ok_or_else(|| {
                     let names = self.names();
-                    FileError::Columns(format!("no column {named} among {names}"))
+                    FileError::Invalid(format!("no column {named} among {names}"))
                 })?;
                 let group = group.filter(|group| group.contains(field));
                 (group.as_ref().map_or(field, |group| group.date), group)
@@ -373,7 +373,7 @@ impl SniffedFields {
             && !self.has_unit
             && let Some(doubt) = field.doubt()
         {
-            return Err(FileError::Columns(format!(
+            return Err(FileError::Invalid(format!(
                 "unclear numbers in column {} ({}): {doubt}",
                 field.name,
                 example(&[field])
@@ -417,7 +417,7 @@ impl SniffedFields {
                 self.check_day_parts(best)?;
                 Ok((best.field, best.group.clone()))
             }
-            Some(rival) => Err(FileError::Columns(format!(
+            Some(rival) => Err(FileError::Invalid(format!(
                 "unclear which column is the time, {} or {}: pass --time-column {} or \
                  --time-column {}",
                 best.describe(),
@@ -432,7 +432,7 @@ impl SniffedFields {
     /// format. Otherwise all rows of a day would get the same timestamp.
     ///
     /// # Errors
-    /// [`FileError::Columns`] if there is such a field.
+    /// [`FileError::Invalid`] if there is such a field.
     fn check_day_parts(&self, chosen: &Candidate<'_>) -> Result<(), FileError> {
         let is_part = |field: &&Field| {
             let name = &field.name;
@@ -450,7 +450,7 @@ impl SniffedFields {
         }
         match self.fields.iter().filter(|field| field.name != date.name).find(is_part) {
             None => Ok(()),
-            Some(part) => Err(FileError::Columns(format!(
+            Some(part) => Err(FileError::Invalid(format!(
                 "unclear times of day in column {} ({}) next to {}: write them as 09:30, or pass \
                  --time-column {} to only use the date",
                 part.name,
@@ -477,7 +477,7 @@ impl SniffedFields {
             is_likely.then(|| format!("; {}: {reason}", field.name))
         });
         let why = why.unwrap_or_default();
-        FileError::Columns(format!(
+        FileError::Invalid(format!(
             "no column with timestamps among {names}: name it with --time-column, and its format with \
              --time-format{why}"
         ))
@@ -524,5 +524,5 @@ fn unclear_dates(field: &Field, clock: Option<&Field>) -> FileError {
     let text = example(&[Some(field), clock].into_iter().flatten().collect::<Vec<_>>());
     let reason = TimeTexts::default().read(&text).err();
     let reason = reason.unwrap_or_else(|| "pass --time-format".to_owned());
-    FileError::Columns(format!("ambiguous dates in column {}: {reason}", field.name))
+    FileError::Invalid(format!("ambiguous dates in column {}: {reason}", field.name))
 }
