@@ -55,7 +55,7 @@ fn read_row<'de>(
     skips_added: bool,
     take: TakeMember<'_>,
 ) -> Result<usize, String> {
-    let members = Members { take, level: Level::Row { skips_added } };
+    let members = Members { take, is_row: true, skips_added };
     let read = members.deserialize(&mut *json).and_then(|n| json.end().map(|()| n));
     read.map_err(|error| describe_error(&error))
 }
@@ -83,19 +83,10 @@ fn describe_error(error: &serde_json::Error) -> String {
 struct Members<'a> {
     /// Called for each member, in order.
     take: TakeMember<'a>,
-    level: Level,
-}
-
-/// Level of the object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
-    /// The object is a row.
-    Row {
-        /// True if members that services add are skipped.
-        skips_added: bool,
-    },
-    /// Values of a row.
-    Values,
+    /// True for a row, in which the member `values` can be an object.
+    is_row: bool,
+    /// True if members that services add to a row are skipped.
+    skips_added: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for Members<'_> {
@@ -116,14 +107,11 @@ impl<'de> Visitor<'de> for Members<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<usize, A::Error> {
         let mut n_members = 0;
         while let Some(name) = map.next_key_seed(Name)? {
-            match self.level {
-                Level::Row { skips_added: true } if ADDED.contains(&&*name) => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-                level => {
-                    let has_values = name == VALUES && level != Level::Values;
-                    map.next_value_seed(Value { name: &name, take: &mut *self.take, has_values })?;
-                }
+            if self.skips_added && ADDED.contains(&&*name) {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                let has_values = self.is_row && name == VALUES;
+                map.next_value_seed(Value { name: &name, take: &mut *self.take, has_values })?;
             }
             n_members += 1;
         }
@@ -244,7 +232,8 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         if self.has_values {
-            return Members { take: self.take, level: Level::Values }.visit_map(map).map(drop);
+            let values = Members { take: self.take, is_row: false, skips_added: false };
+            return values.visit_map(map).map(drop);
         }
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         (self.take)(self.name, Cell::Unfit("value is an object, which columns do not support"));
