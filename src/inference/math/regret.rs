@@ -220,15 +220,25 @@ impl Losses {
     pub fn scores(&self, role: Role) -> ByActor<f64> {
         let share_alone = 2.0_f64.powf(1.0 - count(self.forecaster.len()));
         let score = |name: &Address| {
+            let among_others = self.increase_without(role, name)?;
             if role == Role::Inferer {
-                return Some(self.one_out_inferer.get(name)? - self.combined);
+                return Some(among_others);
             }
             let alone = self.naive - self.one_in_forecaster.get(name)?;
-            let beside_others = self.one_out_forecaster.get(name)? - self.combined;
-            Some(share_alone * alone + (1.0 - share_alone) * beside_others)
+            Some(share_alone * alone + (1.0 - share_alone) * among_others)
         };
         let known = |name: &Address| (name.clone(), score(name).unwrap_or_default());
         self.by_actor(role).keys().map(known).collect()
+    }
+
+    /// Returns the loss of the combined value without an actor minus the loss with it, or `None` for an
+    /// actor that cannot be left out.
+    pub fn increase_without(&self, role: Role, name: &Address) -> Option<f64> {
+        let without = match role {
+            Role::Inferer => &self.one_out_inferer,
+            Role::Forecaster => &self.one_out_forecaster,
+        };
+        Some(without.get(name)? - self.combined)
     }
 
     /// Returns the loss of each actor of `role`: of an inferer's value, or of the value that a

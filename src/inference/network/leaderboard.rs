@@ -21,7 +21,7 @@ use self::rank_history::{WINDOW_EPOCHS, add_rank_histories};
 pub(super) use self::values::PastValues;
 use self::values::calibration;
 use crate::math::loss::LossRule;
-use crate::math::regret::{ByActor, Losses, Role};
+use crate::math::regret::{Losses, Role};
 use crate::math::statistics::{count, mean, median};
 use crate::network::submission::numbers;
 use crate::network::topic::Topic;
@@ -169,9 +169,7 @@ pub(super) fn ranking(
     wanted: Option<&str>,
 ) -> Leaderboard {
     let rule = topic.judging.loss;
-    let gains = losses.iter().map(|(_, losses)| Role::ALL.map(|role| losses.scores(role)));
-    let gains = gains.collect();
-    let scoring = Scoring { topic, losses, gains, values, wanted };
+    let scoring = Scoring { topic, losses, values, wanted };
     let by_nonce: BTreeMap<BlockHeight, &Losses> =
         losses.iter().map(|(nonce, losses)| (*nonce, losses)).collect();
     let known_means = known_means(history, topic.source.horizon);
@@ -219,9 +217,6 @@ struct Scoring<'a> {
     topic: &'a Topic,
     /// Losses of each epoch, latest first.
     losses: &'a [(BlockHeight, Losses)],
-    /// Scores of the inferers and of the forecasters in each epoch, latest epoch first. A score is the
-    /// increase of the network's loss if the actor were absent.
-    gains: Vec<[ByActor<f64>; 2]>,
     values: &'a PastValues,
     /// Address of the only actor to score, with details. `None` for all.
     wanted: Option<&'a str>,
@@ -240,14 +235,11 @@ impl Scoring<'_> {
         let of_epochs = counted.iter().filter_map(|at| self.losses.get(*at));
         let naive: Vec<f64> = of_epochs.clone().map(|(_, losses)| losses.naive).collect();
         let n_better = own.iter().zip(&naive).filter(|(own, naive)| own < naive).count();
-        let gains = counted.iter().filter_map(|at| self.gains.get(*at));
-        let gains: Vec<f64> = gains
-            .filter_map(|[inferers, forecasters]| match record.role {
-                Role::Inferer => inferers.get(record.worker),
-                Role::Forecaster => forecasters.get(record.worker),
-            })
-            .copied()
-            .collect();
+        let increases = of_epochs
+            .clone()
+            .filter(|(_, losses)| losses.by_actor(record.role).contains_key(record.worker))
+            .map(|(_, losses)| losses.increase_without(record.role, record.worker));
+        let increases: Vec<f64> = increases.map(Option::unwrap_or_default).collect();
         let nonces = of_epochs.map(|(nonce, _)| *nonce).collect();
         let worker = record.worker.as_str();
         let scores = self.values.scores(record.role, worker, &nonces, &self.topic.truth);
@@ -264,8 +256,8 @@ impl Scoring<'_> {
             better_than_naive: (!own.is_empty()).then(|| count(n_better) / count(own.len())),
             // The mean difference of base-10 logarithms is the logarithm of a ratio, which is converted
             // to percent.
-            contribution: (!rule.allow_negative && !gains.is_empty())
-                .then(|| (10_f64.powf(mean(&gains)) - 1.0) * 100.0),
+            contribution: (!rule.allow_negative && !increases.is_empty())
+                .then(|| (10_f64.powf(mean(&increases)) - 1.0) * 100.0),
             directional_accuracy: scores.directional_accuracy,
             correlation: scores.correlation,
             missed_epochs: number(record.losses.keys().next().copied().unwrap_or_default()),

@@ -52,6 +52,17 @@ async fn leaderboard_contains_learned_and_plain_losses_and_a_baseline() {
 
     let (_, body) = fixture.get("/api/v1/topics/1/leaderboard?epochs=1").await;
     assert_eq!((&body["min_epochs"], body["epochs"].as_array().unwrap().len()), (&json!(1), 1));
+    let nonce = &body["epochs"][0]["nonce"];
+    let (_, epoch) = fixture.get(&format!("/api/v1/topics/1/epochs/{nonce}")).await;
+    let losses = &epoch["losses"];
+    let number = |value: &Value| value.as_str().unwrap().parse::<f64>().unwrap();
+    for actor in body["actors"].as_array().unwrap() {
+        let role = actor["role"].as_str().unwrap();
+        let without = losses[format!("one_out_{role}_values")].as_array().unwrap();
+        let without = without.iter().find(|it| it["worker"] == actor["worker"]).unwrap();
+        let increase = number(&without["value"]) - number(&losses["combined_value"]);
+        assert!(near(&actor["contribution"], (10_f64.powf(increase) - 1.0) * 100.0), "{actor}");
+    }
     for unfit in ["0", "501", "some"] {
         let (status, _) =
             fixture.get(&format!("/api/v1/topics/1/leaderboard?epochs={unfit}")).await;
