@@ -2,16 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
 use client::datasets::Datasets;
+use client::error::ClientError;
 use client::functions::Functions;
 use client::inference::Inference;
 use client::transport::Transport;
 use model::key::ApiKey;
 use stack::local::Addresses;
-use stack::running::find_running;
+use stack::running::{read, running_folder};
 use task::file::permissions;
 
 use crate::cli::config::{self, AddressFlags, Profile};
@@ -37,6 +39,8 @@ pub(crate) struct Services {
     /// Addresses of the services. A service that is not named has no address.
     pub(crate) profile: Profile,
     pub(crate) key: Option<ApiKey>,
+    /// Directory of the local stack, if these are its services.
+    pub(crate) stack: Option<PathBuf>,
 }
 
 impl Services {
@@ -59,15 +63,17 @@ impl Services {
         // The key of the stack is not sent to any other service.
         if key.is_none()
             && (names_service || !is_named)
-            && let Some(stack) = find_running()
+            && let Some(folder) = running_folder()
+            && let Some(stack) = read(&folder)
             && is_of(profile.datasets.as_deref(), stack.datasets.as_deref())
             && is_of(profile.inference.as_deref(), stack.inference.as_deref())
         {
             let Addresses { heads, datasets, inference, api_key, .. } = stack;
             let heads = if profile.heads.is_empty() { heads } else { profile.heads };
-            return Ok(Self { profile: Profile { heads, datasets, inference }, key: api_key });
+            let profile = Profile { heads, datasets, inference };
+            return Ok(Self { profile, key: api_key, stack: Some(folder) });
         }
-        Ok(Self { profile, key })
+        Ok(Self { profile, key, stack: None })
     }
 
     /// Returns a client of the dataset service.
@@ -76,7 +82,7 @@ impl Services {
     /// If its address is invalid.
     pub(crate) fn datasets(&self) -> anyhow::Result<Datasets> {
         let address = self.profile.datasets.as_deref().unwrap_or(DATASETS_ADDRESS);
-        let transport = Transport::new(address, self.key.clone());
+        let transport = self.transport(address, |stack| stack.datasets);
         Ok(Datasets::new(transport.context("cannot use the dataset service")?))
     }
 
@@ -86,8 +92,24 @@ impl Services {
     /// If its address is invalid.
     pub(crate) fn inference(&self) -> anyhow::Result<Inference> {
         let address = self.profile.inference.as_deref().unwrap_or(INFERENCE_ADDRESS);
-        let transport = Transport::new(address, self.key.clone());
+        let transport = self.transport(address, |stack| stack.inference);
         Ok(Inference::new(transport.context("cannot use the inference service")?))
+    }
+
+    /// Returns a connection to the service at `address`. If the local stack restarts, its new address,
+    /// which `of_stack` returns, and its new key are used.
+    fn transport(
+        &self,
+        address: &str,
+        of_stack: fn(Addresses) -> Option<String>,
+    ) -> Result<Transport, ClientError> {
+        let transport = Transport::new(address, self.key.clone())?;
+        let Some(folder) = self.stack.clone() else { return Ok(transport) };
+        Ok(transport.with_location(Arc::new(move || {
+            let stack = read(&folder)?;
+            let key = stack.api_key.clone();
+            Some((of_stack(stack)?, key))
+        })))
     }
 }
 

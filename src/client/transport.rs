@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -44,13 +45,19 @@ const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
 /// Connection to one service. Clones share the underlying connections.
-#[derive(Debug, Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct Transport {
     http: Client,
     base: Url,
     key: Option<ApiKey>,
     token: Option<Token>,
+    #[debug(skip)]
+    locate: Option<Locate>,
 }
+
+/// Returns the current address and key of a service that can change both, or `None` while the service is
+/// not running.
+pub type Locate = Arc<dyn Fn() -> Option<(String, Option<ApiKey>)> + Send + Sync>;
 
 /// Token of a head, sent as `Authorization: Bearer <token>`. `Debug` does not show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,13 +139,20 @@ impl Transport {
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(ClientError::Prepare)?;
-        Ok(Self { http, base: url, key, token: None })
+        Ok(Self { http, base: url, key, token: None, locate: None })
     }
 
     /// Returns this transport with `token`, which every call then sends.
     #[must_use]
     pub fn with_token(self, token: Option<Token>) -> Self {
         Self { token, ..self }
+    }
+
+    /// Returns this transport for a service that can restart with another host, port and key, which
+    /// `locate` then returns. Until it does, a rejected key is an error of an unreachable service.
+    #[must_use]
+    pub fn with_location(self, locate: Locate) -> Self {
+        Self { locate: Some(locate), ..self }
     }
 
     /// Returns the base address, without a trailing slash.
@@ -179,8 +193,17 @@ impl Transport {
 
     /// Prepares a request to `path` with the key and the token.
     pub(crate) fn call(&self, method: Method, path: &str) -> Request<'_> {
-        let mut builder = self.http.request(method, format!("{}{path}", self.address()));
-        if let Some(key) = &self.key
+        let mut url = self.base.clone();
+        let mut key = self.key.clone();
+        if let Some((address, new_key)) = self.locate.as_ref().and_then(|locate| locate())
+            && let Ok(mut moved) = address.parse::<Url>()
+        {
+            moved.set_path(self.base.path());
+            (url, key) = (moved, new_key);
+        }
+        let address = url.as_str().trim_end_matches('/');
+        let mut builder = self.http.request(method, format!("{address}{path}"));
+        if let Some(key) = key
             && let Ok(mut value) = HeaderValue::from_str(key.reveal())
         {
             value.set_sensitive(true);
@@ -315,6 +338,10 @@ impl<'a> Request<'a> {
         if status.is_redirection() {
             let message = transport.redirect_of(&response);
             return Err(ClientError::Refused { status: status.as_u16(), message });
+        }
+        if status == StatusCode::UNAUTHORIZED && transport.locate.is_some() {
+            let why = "it was restarted and has another key".to_owned();
+            return Err(ClientError::Reach { address: transport.address().to_owned(), why });
         }
         let body = transport.read_body(response, within).await.unwrap_or_default();
         Err(refusal(status, retry_after, &body))

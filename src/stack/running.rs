@@ -80,7 +80,9 @@ fn is_starting(folder: &Path) -> bool {
     record.is_some_and(|record| record["is_starting"] == true) && is_locked(folder)
 }
 
-fn read(folder: &Path) -> Option<Addresses> {
+/// Returns the addresses of the stack in `folder` if it is running, with an API key, but without a token.
+#[must_use]
+pub fn read(folder: &Path) -> Option<Addresses> {
     let record = read_record(folder)?;
     let member = |name: &str| record[name].as_str().map(str::to_owned);
     let addresses = Addresses {

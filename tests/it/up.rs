@@ -100,6 +100,33 @@ async fn rest_token_from_the_environment_is_required_by_the_head_and_used_by_the
 }
 
 #[test]
+fn commands_continue_after_a_restart_of_the_stack_at_other_ports() {
+    let home = Home::new().with("TRIPTYCH_KEYRING", "off");
+    let folder = home.path("");
+    let environment = [("HOME", folder.as_str()), ("TRIPTYCH_KEYRING", "off")];
+    let start = || {
+        let up = Running::start_with(&["up", "--json"], &environment);
+        up.wait_lines(1);
+        up
+    };
+    let up = start();
+    let follow = home.start(&["datasets", "follow", "synthetic_btcusd", "--json", "--last", "1"]);
+    let work =
+        home.start(&["inference", "work", "1", "--json", "--command", "echo '{\"value\": 1}'"]);
+    let n_before = [&follow, &work].map(|command| command.wait_lines(1).len());
+    let n_new = [10, 2]; // rows of a second, submissions of an epoch
+    assert_eq!(up.interrupt(), Some(0));
+    let up = start();
+    for (idx, command) in [&follow, &work].into_iter().enumerate() {
+        command.wait_lines(n_before[idx] + n_new[idx]);
+    }
+    for command in [follow, work] {
+        assert_eq!(command.interrupt(), Some(0));
+    }
+    drop(up);
+}
+
+#[test]
 fn commands_of_the_same_user_find_the_stack_and_its_key() {
     let home = Home::new().with("TRIPTYCH_KEYRING", "off");
     let folder = home.path("");

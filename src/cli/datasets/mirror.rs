@@ -106,5 +106,5 @@ fn connect_source(command: &MirrorCommand) -> anyhow::Result<Datasets> {
         text.trim().parse().with_context(|| format!("invalid {SOURCE_KEY_VARIABLE}"))?
     };
     let profile = Profile { datasets: Some(command.url.clone()), ..Profile::default() };
-    Services { profile, key: Some(key) }.datasets()
+    Services { profile, key: Some(key), stack: None }.datasets()
 }
