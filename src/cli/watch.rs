@@ -91,7 +91,8 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
         sender: AlertSender::start(rules.notify, secret, &group, report)
             .context("cannot prepare requests to the webhook")?,
     };
-    tell(&format!("watching {n_rules} rules"));
+    let rules = if n_rules == 1 { "rule" } else { "rules" };
+    tell(&format!("watching {n_rules} {rules}"));
     let work = async {
         tokio::select! {
             () = watch(&mut watcher, &clients, events) => Ok(()),

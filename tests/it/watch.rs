@@ -59,7 +59,7 @@ async fn alert_for_a_value_below_its_limit_is_printed_and_sent() {
     let rules = home.write("rules.toml", rules.as_bytes());
 
     let running = home.start(&["watch", "--rules", &rules, "--json"]);
-    running.wait_stderr("watching 1 rules");
+    running.wait_stderr("watching 1 rule");
     insert(&service, dataset, 1, 99.5).await;
     let lines = running.wait_lines(1);
     let want = ["low", "firing", "close of btcusd is 99.5, below 100"].map(str::to_owned);

@@ -59,8 +59,9 @@ def rows(
         resolution: "raw" for rows as they were inserted, or the length of buckets with open, high,
             low, close, volume and count: "5m", "1h", "1d", or any other such as "45s" or "7m".
         columns: Columns to return, in addition to `timestamp`; by default all.
-        fill: Buckets to insert into gaps, with a volume and a count of 0: "null" without prices,
-            "previous" with the previous close, "linear" between the closes around the gap.
+        fill: Buckets to insert into gaps between the first and the last bucket, with a volume and a
+            count of 0: "null" without prices, "previous" with the previous close, "linear" between
+            the closes around the gap.
         complete: Adds the column `complete`, which is true for buckets that have ended.
         time_zone: Zone such as "Europe/Berlin" in which buckets of whole days begin; by default UTC.
         frame: "pandas", "polars" or "arrow"; by default the first of them that is installed.

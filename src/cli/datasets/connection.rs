@@ -60,8 +60,9 @@ pub(super) struct RangeFlags {
 /// Flags that ask for additions to buckets.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct ExtrasFlags {
-    /// Insert buckets into gaps, with a volume and a count of 0: `null` without prices, `previous`
-    /// with the previous close, `linear` between the closes before and after the gap
+    /// Insert buckets into gaps between the first and the last bucket, with a volume and a count of
+    /// 0: `null` without prices, `previous` with the previous close, `linear` between the closes
+    /// before and after the gap
     #[arg(long, default_value = "none", value_name = "HOW", hide_default_value = true)]
     fill: Fill,
     /// Add to each bucket whether it has ended

@@ -46,7 +46,7 @@ SERVERS = [
 ENDLESS = [
     (r"curl -N ", r"^data:"),
     (r"triptych datasets follow", r"^\d"),
-    (r"triptych watch", r"watching \d+ rules"),
+    (r"triptych watch", r"watching \d+ rules?"),
     (r"triptych inference work", r"nonce \d+: \S+="),
 ]
 
