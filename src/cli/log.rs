@@ -4,26 +4,29 @@
 //! lines go to a file instead, to a new file each day. A field with a name such as `x.json` holds JSON
 //! and is written as the member `x`.
 //!
-//! A separate thread writes the lines, so that responses do not wait for their log lines.
+//! A separate thread writes the lines, so that responses do not wait for their log lines. At exit, a slow
+//! output gets some time to receive the rest.
 
 mod traces;
 
+use std::collections::VecDeque;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::{fmt, fs};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use std::{fmt, fs, thread};
 
 use anyhow::Context as _;
 use model::escape::escape_json;
 use model::timestamp::Timestamp;
 use opentelemetry_sdk::trace::SdkTracer;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 use serde_json::Value;
 use task::causes::chain;
 use task::clock::Clock;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber, info};
-use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_appender::rolling;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -32,6 +35,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::traces::TracesGuard;
 pub(crate) use self::traces::{Collector, ServiceName};
+use super::output::tell;
 
 /// Name of the field with the message of an event.
 const MESSAGE: &str = "message";
@@ -39,6 +43,17 @@ const MESSAGE: &str = "message";
 /// Maximum number of lines that wait for the output. Further lines are dropped and counted. It is reached
 /// only if the output is blocked.
 const LINES_MAX: usize = 4096;
+
+/// Maximum number of lines that are taken from the queue together. Of a write that blocks until the exit,
+/// all count as dropped.
+const BATCH_LINES: usize = 32;
+
+/// Maximum time for which an exit waits until a slow output has received all lines. It is shorter than
+/// the time after which supervisors kill a process.
+const EXIT_WAIT: Duration = Duration::from_secs(5);
+
+/// Maximum time to report dropped lines at exit, since standard error can be blocked too.
+const REPORT_WAIT: Duration = Duration::from_millis(100);
 
 /// Maximum number of daily files of the screen's log. Older files are deleted.
 const FILES_KEPT: usize = 7;
@@ -69,7 +84,7 @@ const CRATES: [&str; 18] = [
 /// Guards of a service's log and traces. Dropping them flushes both.
 pub(crate) struct ServiceLog {
     _traces: Option<TracesGuard>,
-    _lines: WorkerGuard,
+    _lines: LinesGuard,
 }
 
 /// Starts the log of `service`: lines of `level` and of more severe levels are written to standard
@@ -96,7 +111,7 @@ pub(crate) fn of_service(
 ///
 /// # Errors
 /// If logging is already set up.
-pub(crate) fn to_stderr(level: Level) -> anyhow::Result<WorkerGuard> {
+pub(crate) fn to_stderr(level: Level) -> anyhow::Result<LinesGuard> {
     init(Box::new(io::stderr()), level, None)
 }
 
@@ -104,7 +119,7 @@ pub(crate) fn to_stderr(level: Level) -> anyhow::Result<WorkerGuard> {
 ///
 /// # Errors
 /// If a file cannot be created in the directory, or logging is already set up.
-pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<WorkerGuard> {
+pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<LinesGuard> {
     // The directory is created first, since the appender lists old files before it creates the
     // directory, and would print an error on the screen if the directory is missing.
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -122,14 +137,15 @@ fn init(
     writer: Box<dyn Write + Send>,
     level: Level,
     tracer: Option<SdkTracer>,
-) -> anyhow::Result<WorkerGuard> {
+) -> anyhow::Result<LinesGuard> {
     let targets = Targets::new()
         .with_default(Level::WARN)
         // The library of Kademlia warns whenever a node knows no peer, but this is normal for the first
         // node of a cluster.
         .with_target("libp2p_kad", Level::ERROR)
         .with_targets(CRATES.map(|name| (name, level)));
-    let (lines, guard) = JsonLines::start(writer, Clock::system());
+    let (lines, guard) =
+        JsonLines::start(writer, Clock::system()).context("cannot start the thread of the log")?;
     let spans = tracer.map(|tracer| {
         let of_traces = Targets::new().with_target(task::traces::TARGET, Level::INFO);
         let layer = tracing_opentelemetry::layer().with_tracer(tracer);
@@ -145,38 +161,109 @@ fn init(
 
 /// Layer of `tracing` that formats each event as a line of JSON.
 struct JsonLines {
-    lines: NonBlocking,
-    /// Number of dropped lines that a line has reported.
-    n_reported: Mutex<usize>,
+    queue: Arc<Queue>,
     clock: Clock,
 }
 
 impl JsonLines {
     /// Starts a thread that writes the lines to `writer`. Dropping the guard flushes them.
-    fn start(writer: Box<dyn Write + Send>, clock: Clock) -> (Self, WorkerGuard) {
-        let builder = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX);
-        let (lines, guard) = builder.thread_name("log").finish(BufWriter::new(writer));
-        (Self { lines, n_reported: Mutex::default(), clock }, guard)
+    fn start(writer: Box<dyn Write + Send>, clock: Clock) -> io::Result<(Self, LinesGuard)> {
+        let queue = Arc::<Queue>::default();
+        let (lines, guard) = (Arc::clone(&queue), LinesGuard(Arc::clone(&queue)));
+        thread::Builder::new().name("log".to_owned()).spawn(move || lines.write_to(writer))?;
+        Ok((Self { queue, clock }, guard))
     }
 
-    /// Writes a line for an event. If lines before it were dropped, then writes their number.
+    /// Adds the line of an event. If lines before it were dropped, then adds their number.
     fn write(&self, level: Level, fields: &Fields) {
-        let put = |line: String| drop(self.lines.clone().write_all(line.as_bytes()));
-        let n_lost = || self.lines.error_counter().dropped_lines();
-        let line_of = |level, fields: &Fields| line(level, fields, self.clock.now());
-        let own = line_of(level, fields);
-        let mut n_reported = self.n_reported.lock();
-        let n_before = n_lost();
-        put(own);
-        if n_before == *n_reported || n_lost() > n_before {
-            return;
+        let own = line(level, fields, self.clock.now());
+        let mut state = self.queue.state.lock();
+        if state.add(own) && state.n_dropped > 0 {
+            let mut fields = Fields::default();
+            fields.put("lines", state.n_dropped);
+            fields.message.push_str("log lines were dropped since the output was blocked");
+            if state.add(line(Level::WARN, &fields, self.clock.now())) {
+                state.n_dropped = 0;
+            }
         }
-        let mut fields = Fields::default();
-        fields.put("lines", n_before - *n_reported);
-        fields.message.push_str("log lines were dropped since the output was blocked");
-        put(line_of(Level::WARN, &fields));
-        if n_lost() == n_before {
-            *n_reported = n_before;
+        self.queue.changed.notify_all();
+    }
+}
+
+/// Lines on their way to the output.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    waiting: VecDeque<String>,
+    /// Number of lines in the current write.
+    n_writing: usize,
+    /// Number of dropped lines that no line has reported.
+    n_dropped: usize,
+}
+
+impl QueueState {
+    /// Adds a line. Returns false if it is dropped since too many lines wait.
+    fn add(&mut self, line: String) -> bool {
+        let has_room = self.waiting.len() < LINES_MAX;
+        if has_room {
+            self.waiting.push_back(line);
+        } else {
+            self.n_dropped += 1;
+        }
+        has_room
+    }
+
+    fn n_unwritten(&self) -> usize {
+        self.n_writing + self.waiting.len()
+    }
+}
+
+impl Queue {
+    /// Writes the lines to `writer`. Never returns.
+    fn write_to(&self, writer: Box<dyn Write + Send>) {
+        let mut writer = BufWriter::new(writer);
+        let mut state = self.state.lock();
+        loop {
+            self.changed.wait_while(&mut state, |state| state.waiting.is_empty());
+            let n_taken = state.waiting.len().min(BATCH_LINES);
+            let batch: Vec<String> = state.waiting.drain(..n_taken).collect();
+            state.n_writing = n_taken;
+            drop(state);
+            let mut is_failed = |line: &&String| writer.write_all(line.as_bytes()).is_err();
+            let n_failed = batch.iter().filter(&mut is_failed).count();
+            // After an error, the next flush writes the rest of the buffer.
+            drop(writer.flush());
+            state = self.state.lock();
+            state.n_writing = 0;
+            state.n_dropped += n_failed;
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// Guard of the log. Dropping it waits for [`EXIT_WAIT`] at most until the output has received all
+/// lines, and otherwise reports the number of dropped lines on standard error. A closed output is not
+/// waited for.
+pub(crate) struct LinesGuard(Arc<Queue>);
+
+impl Drop for LinesGuard {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        self.0.changed.wait_while_for(&mut state, |state| state.n_unwritten() > 0, EXIT_WAIT);
+        let n_lost = state.n_unwritten() + state.n_dropped;
+        drop(state);
+        if n_lost > 0 {
+            let (reported, is_reported) = mpsc::channel::<()>();
+            thread::spawn(move || {
+                tell(&format!("{n_lost} log lines could not be written"));
+                drop(reported);
+            });
+            is_reported.recv_timeout(REPORT_WAIT).unwrap_or_default();
         }
     }
 }

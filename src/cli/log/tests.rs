@@ -1,4 +1,5 @@
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tracing::{error, info};
@@ -30,7 +31,7 @@ fn check(log: impl FnOnce(), want: &str) {
 fn check_at(time: &str, log: impl FnOnce(), want: &str) {
     let sink = Sink::default();
     let clock = Clock::manual(time.parse().unwrap());
-    let (lines, guard) = JsonLines::start(Box::new(sink.clone()), clock);
+    let (lines, guard) = JsonLines::start(Box::new(sink.clone()), clock).unwrap();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), log);
     drop(guard);
     assert_eq!(String::from_utf8(sink.0.lock().clone()).unwrap(), format!("{want}\n"));
@@ -104,7 +105,7 @@ impl Write for BlockedWriter {
 fn lines_that_a_blocked_output_does_not_take_are_dropped_and_counted() {
     let ((sender, written), (release, receiver)) = (mpsc::channel(), mpsc::channel());
     let writer = Box::new(BlockedWriter { written: sender, release: receiver });
-    let (lines, guard) = JsonLines::start(writer, Clock::system());
+    let (lines, guard) = JsonLines::start(writer, Clock::system()).unwrap();
     let add = |message: &str| {
         let fields = Fields { message: message.to_owned(), ..Fields::default() };
         lines.write(Level::INFO, &fields);
@@ -123,4 +124,54 @@ fn lines_that_a_blocked_output_does_not_take_are_dropped_and_counted() {
     let rest: String = written.try_iter().collect();
     assert_eq!(rest.lines().count(), 2, "{rest}");
     assert!(rest.contains("last") && rest.contains(r#""lines":3"#), "{rest}");
+}
+
+/// Writer that waits before each write, and then fails if `error` is given.
+struct SlowWriter {
+    sink: Sink,
+    wait: Duration,
+    error: Option<io::ErrorKind>,
+    pause: mpsc::Receiver<()>,
+}
+
+impl Write for SlowWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pause.recv_timeout(self.wait).unwrap_or_default();
+        match self.error {
+            Some(error) => Err(error.into()),
+            None => self.sink.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Adds `n_lines` lines for an output that needs `wait` per write, and returns those that it received,
+/// and how long the exit waited.
+fn write_slowly(n_lines: usize, wait: Duration, error: Option<io::ErrorKind>) -> (usize, Duration) {
+    let ((_keep, pause), sink) = (mpsc::channel(), Sink::default());
+    let writer = SlowWriter { sink: sink.clone(), wait, error, pause };
+    let (lines, guard) = JsonLines::start(Box::new(writer), Clock::system()).unwrap();
+    for _ in 0..n_lines {
+        lines.write(Level::INFO, &Fields { message: "x".repeat(5000), ..Fields::default() });
+    }
+    let started = tokio::time::Instant::now();
+    drop(guard);
+    let n_received = String::from_utf8_lossy(&sink.0.lock()).lines().count();
+    (n_received, started.elapsed())
+}
+
+#[test]
+fn exit_waits_until_a_slow_output_has_received_all_lines() {
+    let (n_received, _) = write_slowly(20, Duration::from_millis(100), None);
+    assert_eq!(n_received, 20);
+}
+
+#[test]
+fn exit_does_not_wait_for_a_closed_output() {
+    let closed = Some(io::ErrorKind::BrokenPipe);
+    let (_, waited) = write_slowly(20, Duration::ZERO, closed);
+    assert!(waited < Duration::from_millis(500), "{waited:?}");
 }
