@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use cluster::identity::is_whole;
 use cluster::network::AllowedPeers;
 use cluster::node::Node;
@@ -15,7 +15,7 @@ use model::parse::ParseError;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use crate::cli::parse::read_text;
+use crate::cli::parse::{STDIO, read_text};
 
 /// Interval between reads of the files. It is short, so that a node that is added to a file is soon
 /// allowed.
@@ -39,6 +39,10 @@ impl FromStr for AllowedPeer {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.strip_prefix('@') {
             Some("") => Err("no file after @".to_owned()),
+            Some(STDIO) => {
+                Err("standard input cannot be read again when it changes, expected a file"
+                    .to_owned())
+            }
             Some(path) => Ok(Self::File(path.into())),
             None => whole_id(text).map(Self::Peer),
         }
@@ -68,6 +72,8 @@ pub(crate) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
             }
             AllowedPeer::File(path) => {
                 let shown = path.display();
+                // A second read of a pipe, such as /dev/stdin, would find no ids.
+                ensure!(!path.exists() || path.is_file(), "{shown} is not a regular file");
                 let text = read_text(path, FILE_BYTES_MAX)?;
                 for (idx, line) in text.lines().map(str::trim).enumerate() {
                     if line.is_empty() || line.starts_with('#') {

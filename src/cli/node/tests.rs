@@ -108,6 +108,11 @@ fn allowed_peers_depend_on_the_role() {
     assert_eq!(allowed(&["--obey", &file]).unwrap(), only);
     fs::write(&path, "\n12D3KooWshort\n").unwrap();
     assert!(allowed(&["--obey", &file]).unwrap_err().contains("heads.txt:2"));
+    for unlike_file in ["@-", "@/dev/null"] {
+        let flag = unlike_file.parse::<allowed_peers::AllowedPeer>();
+        let read = flag.and_then(|flag| allowed_peers::read(&[flag]).map_err(|it| it.to_string()));
+        assert!(read.unwrap_err().contains("file"), "{unlike_file} cannot be read again");
+    }
     assert!(allowed(&["--accept", &peer]).unwrap_err().contains("--obey"));
     assert!(allowed(&["--role", "head", "--obey", &peer]).unwrap_err().contains("--accept"));
 }
