@@ -365,11 +365,15 @@ def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
             if error.status == 404:
                 return None
             raise
-    page = client.datasets.get_json("/datasets/", {"search": name, "limit": 10})
+    query = {"search": name, "limit": 10}
+    try:
+        page = client.datasets.get_json("/datasets/", {**query, "dataset_name": name})
+    except ServiceError as error:
+        # The service chooses, except that other services ignore `dataset_name` and older ones reject it.
+        if error.status != 400:
+            raise
+        page = client.datasets.get_json("/datasets/", query)
     found: list[dict[str, Any]] = [dataset for dataset in page["results"] if dataset["name"] == name]
-    if len(found) > 1:
-        # The service chooses one of them, or refuses to.
-        found = client.datasets.get_json("/datasets/", {"dataset_name": name, "search": name})["results"]
     if len(found) > 1:
         ids = ", ".join(str(dataset["id"]) for dataset in found)
         raise TriptychError(f"several datasets are called {name}: pass one of the numbers {ids}")

@@ -33,12 +33,12 @@ impl Datasets {
             let named = page.datasets.into_iter().filter(|dataset| dataset.name == name);
             Ok::<Vec<Dataset>, ClientError>(named.collect())
         };
-        let search = [("search", name), ("limit", NAMED_DATASETS)];
-        let mut named = list(&search).await?;
-        if named.len() > 1 {
-            // The service chooses one of them, or refuses to. Other services ignore `dataset_name`.
-            named = list(&[search.as_slice(), &[("dataset_name", name)]].concat()).await?;
-        }
+        let query = [("search", name), ("limit", NAMED_DATASETS), ("dataset_name", name)];
+        let mut named = match list(&query).await {
+            // The service chooses, except that other services ignore `dataset_name` and older ones reject it.
+            Err(ClientError::Refused { status: 400, .. }) => list(&query[..2]).await?,
+            listed => listed?,
+        };
         if named.len() > 1 {
             let ids: Vec<String> = named.iter().map(|dataset| dataset.id.to_string()).collect();
             let message = format!("several datasets are called {name}: {}", ids.join(", "));

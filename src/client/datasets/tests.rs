@@ -1,5 +1,6 @@
 use std::future::ready;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::extract::{Path, Query};
 use axum::http::{HeaderMap, StatusCode};
@@ -71,7 +72,9 @@ async fn dataset_is_found_by_its_id_before_its_name() {
 
 #[tokio::test]
 async fn shared_name_is_resolved_or_rejected_by_the_service() {
+    static N_REQUESTS: AtomicUsize = AtomicUsize::new(0);
     let list = |Query(query): Query<BTreeMap<String, String>>| async move {
+        N_REQUESTS.fetch_add(1, Ordering::SeqCst);
         let name = query["search"].as_str();
         let is_chosen = query.contains_key("dataset_name");
         let results = match name {
@@ -90,6 +93,7 @@ async fn shared_name_is_resolved_or_rejected_by_the_service() {
     };
     let (_fake, datasets) = service(Router::new().route(paths::DATASETS, get(list))).await;
     assert_eq!(datasets.find_by_name("own").await.unwrap().unwrap().id, id(2));
+    assert_eq!(N_REQUESTS.load(Ordering::SeqCst), 1);
     assert_eq!(datasets.find_by_name("only").await.unwrap().unwrap().id, id(4));
     assert_eq!(datasets.find_by_name("missing").await.unwrap(), None);
     for (name, ids) in [("shared", "one of 1, 2"), ("ignored", "called ignored: 1, 2")] {
