@@ -2,9 +2,8 @@
 //!
 //! A function that is a single block is sent unchanged, any other function as a CAR.
 
-use std::collections::hash_map::Entry;
-use std::mem;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use model::function::content::{Codec, ContentId};
 use model::function::{FunctionId, Method};
 use model::node::PeerId;
 use task::causes::chain;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info, warn};
 
@@ -201,43 +201,8 @@ impl LargeTurn<'_> {
     }
 }
 
-/// A function, and the unnamed peer for which it is fetched, if any.
-pub(super) type FlightKey = (FunctionId, Option<PeerId>);
-
-/// Membership in the fetch of a function. Members acquire `lock` in turn: the first one fetches the
-/// function, and the others then find it in the store. The last member to be dropped removes the lock
-/// from the table.
-pub(super) struct Flight<'a> {
-    functions: &'a Functions,
-    key: FlightKey,
-    pub(super) lock: Arc<tokio::sync::Mutex<()>>,
-}
-
-impl<'a> Flight<'a> {
-    pub(super) fn join(functions: &'a Functions, id: FunctionId, requester: &Requester) -> Self {
-        let peer = match requester {
-            Requester::Peer(peer) => Some(peer.clone()),
-            _ => None,
-        };
-        let key = (id, peer);
-        let lock = Arc::clone(functions.0.flights.lock().entry(key.clone()).or_default());
-        Self { functions, key, lock }
-    }
-}
-
-impl Drop for Flight<'_> {
-    fn drop(&mut self) {
-        let mut flights = self.functions.0.flights.lock();
-        // This reference is dropped before the references are counted, so that the later of two
-        // concurrent drops sees that it is the last.
-        drop(mem::take(&mut self.lock));
-        if let Entry::Occupied(entry) = flights.entry(self.key.clone())
-            && Arc::strong_count(entry.get()) == 1
-        {
-            entry.remove();
-        }
-    }
-}
+/// Locks of functions that are being fetched, each with the unnamed peer for which it is fetched, if any.
+pub(super) type FetchLocks = HashMap<(FunctionId, Option<PeerId>), Weak<tokio::sync::Mutex<()>>>;
 
 impl Functions {
     /// Returns function `id` from the store, or fetches it first from `peers`, one after the other, then
@@ -273,11 +238,35 @@ impl Functions {
             return Err(FetchError::NotInstalled { id });
         }
         let content = id.content().ok_or(FetchError::Unsupported { id })?;
-        let flight = Flight::join(self, id, &claim.requester);
         let until = Instant::now() + SEARCH_WITHIN;
-        let late = |_| FetchError::TimedOut { id };
-        let _turn = timeout_at(until, flight.lock.lock()).await.map_err(late)?;
+        let _lock = self.lock_fetch(id, &claim.requester, until).await?;
         self.fetch(content, claim, peers, until).await
+    }
+
+    /// Waits until no other call fetches function `id` for `requester`. The first of several calls then
+    /// fetches it, and the others find it in the store. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`FetchError::TimedOut`] if the wait does not end before `until`.
+    pub(super) async fn lock_fetch(
+        &self,
+        id: FunctionId,
+        requester: &Requester,
+        until: Instant,
+    ) -> Result<OwnedMutexGuard<()>, FetchError> {
+        let peer = match requester {
+            Requester::Peer(peer) => Some(peer.clone()),
+            _ => None,
+        };
+        let lock = {
+            let mut locks = self.0.fetch_locks.lock();
+            locks.retain(|_, lock| lock.strong_count() > 0);
+            let known = locks.entry((id, peer)).or_default();
+            let lock = known.upgrade().unwrap_or_default();
+            *known = Arc::downgrade(&lock);
+            lock
+        };
+        timeout_at(until, lock.lock_owned()).await.map_err(|_| FetchError::TimedOut { id })
     }
 
     /// Returns the response to the request of `requester`, a peer, for a function. If the function is

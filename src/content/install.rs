@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
 use super::archive::unpack;
-use super::fetch::{Crowded, Flight, SEARCH_WITHIN};
+use super::fetch::{Crowded, SEARCH_WITHIN};
 use super::http::{ReadLimits, START_WITHIN, WebError};
 use super::kept::{InstallSource, Requester};
 use super::manifest::{self, Manifest};
@@ -144,10 +144,9 @@ impl Functions {
         if self.0.requires_cid && !id.is_cid() {
             return Err(InstallError::NoCid { id });
         }
-        let flight = Flight::join(self, id, requester);
         let until = Instant::now() + SEARCH_WITHIN;
         let late = |_| FetchError::TimedOut { id };
-        let _turn = timeout_at(until, flight.lock.lock()).await.map_err(late)?;
+        let _lock = self.lock_fetch(id, requester, until).await?;
         if let Some(function) = self.get(id) {
             let taken = self.0.kept.read().address(id).map(|taken| taken.address.clone());
             return match taken {

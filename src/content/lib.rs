@@ -43,7 +43,7 @@ mod turns;
 mod varint;
 mod verify;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ use self::contents::Contents;
 use self::dag::Dag;
 pub use self::error::{ContentError, FunctionsError};
 pub use self::fetch::{Crowded, FetchError};
-use self::fetch::{FetchTurns, FlightKey};
+use self::fetch::{FetchLocks, FetchTurns};
 use self::files::{FunctionFiles, ScanResult, ScannedFunction};
 use self::gateway::GATEWAYS_MAX;
 pub use self::gateway::{GATEWAYS_DEFAULT, Gateway, GatewayError};
@@ -152,7 +152,7 @@ struct Inner {
     loaded: Cache<FunctionId, Contents>,
     /// Locks of functions that are being fetched, so that each function is fetched once. Unnamed peers
     /// have their own locks, so that other fetches do not wait for a source that such a peer chose.
-    flights: Mutex<HashMap<FlightKey, Arc<tokio::sync::Mutex<()>>>>,
+    fetch_locks: Mutex<FetchLocks>,
     turns: FetchTurns,
     gateways: Vec<Gateway>,
     requires_cid: bool,
@@ -191,7 +191,7 @@ impl Functions {
             kept: RwLock::new(Index::new(limits)),
             changing: Mutex::default(),
             loaded: Cache::new(LOADED),
-            flights: Mutex::new(HashMap::new()),
+            fetch_locks: Mutex::default(),
             turns: FetchTurns::default(),
             gateways,
             requires_cid,

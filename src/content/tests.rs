@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use model::node::PeerId;
 use tempfile::TempDir;
+use tokio::time::Instant;
 
-use super::fetch::FetchError;
-use super::fetch::Flight;
+use super::fetch::{FetchError, SEARCH_WITHIN};
 use super::pack::tests::content;
 use super::*;
 /// A network without peers.
@@ -349,8 +349,8 @@ async fn full_store_of_an_earlier_version_accepts_new_functions() {
 async fn caller_that_waits_for_another_fetch_of_the_same_function_times_out() {
     let (_dir, functions) = store().await;
     let id = FunctionId::from_module(b"missing");
-    let flight = Flight::join(&functions, id, &Requester::Unknown);
-    let _turn = flight.lock.lock().await;
+    let until = Instant::now() + SEARCH_WITHIN;
+    let _turn = functions.lock_fetch(id, &Requester::Unknown, until).await.unwrap();
     tokio::time::pause();
     let got = functions.obtain(id, &Requester::Unknown, &NoPeers).await;
     assert!(matches!(got, Err(FetchError::TimedOut { .. })), "{got:?}");
@@ -359,22 +359,18 @@ async fn caller_that_waits_for_another_fetch_of_the_same_function_times_out() {
 }
 
 #[tokio::test]
-async fn concurrent_fetches_leave_no_locks_behind() {
+async fn locks_of_completed_fetches_are_removed() {
     let (_dir, functions) = store().await;
-    let together = std::sync::Barrier::new(2);
-    let leave = || {
-        for n in 0_u32..2000 {
-            let id = FunctionId::from_module(&n.to_be_bytes());
-            let flight = Flight::join(&functions, id, &Requester::Unknown);
-            together.wait();
-            drop(flight);
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(leave);
-        scope.spawn(leave);
-    });
-    assert_eq!(functions.0.flights.lock().len(), 0);
+    for n in 0_u32..100 {
+        let id = FunctionId::from_module(&n.to_be_bytes());
+        let until = Instant::now() + SEARCH_WITHIN;
+        let lock = || functions.lock_fetch(id, &Requester::Unknown, until);
+        let held = lock().await.unwrap();
+        assert!(lock().now_or_never().is_none(), "one fetch at a time");
+        drop(held);
+        drop(lock().await.unwrap());
+    }
+    assert_eq!(functions.0.fetch_locks.lock().len(), 1);
 }
 
 /// Stores a module of `n_bytes` bytes and returns its id as a request.
