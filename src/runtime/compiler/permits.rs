@@ -1,7 +1,7 @@
 //! Permits for compilations. Clients take turns, and each has a maximum share. One permit is reserved
 //! for small programs.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
@@ -55,9 +55,10 @@ pub(super) struct CompilePermits {
 
 #[derive(Debug, Default)]
 struct PermitTable {
-    running: Vec<Compilation>,
-    /// Waiting compilations in the order of their tickets.
-    waiting: VecDeque<(u64, Compilation)>,
+    /// Compilations with a permit, each with its ticket.
+    running: Vec<(u64, Compilation)>,
+    /// Compilations without a permit, each with its ticket.
+    waiting: Vec<(u64, Compilation)>,
     /// Latest ticket of each client with running or waiting compilations.
     last_served: HashMap<Arc<str>, u64>,
     next_ticket: u64,
@@ -67,7 +68,7 @@ struct PermitTable {
 #[derive(Debug)]
 pub(super) struct CompilePermit<'a> {
     permits: &'a CompilePermits,
-    compilation: Compilation,
+    ticket: u64,
 }
 
 impl CompilePermits {
@@ -90,7 +91,7 @@ impl CompilePermits {
         let mut state = self.state.lock();
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        state.waiting.push_back((ticket, compilation.clone()));
+        state.waiting.push((ticket, compilation.clone()));
         loop {
             if state.has_free(compilation.size)
                 && state.has_memory(&compilation, self.memory_bytes_max)
@@ -102,14 +103,13 @@ impl CompilePermits {
                 let now = state.next_ticket;
                 state.last_served.insert(Arc::clone(&compilation.client), now);
                 state.next_ticket += 1;
-                state.running.push(compilation.clone());
+                state.running.push((ticket, compilation));
                 self.changed.notify_all();
-                return Some(CompilePermit { permits: self, compilation });
+                return Some(CompilePermit { permits: self, ticket });
             }
             self.changed.wait_for(&mut state, WANTED_EVERY);
             if !is_wanted() {
                 state.leave(ticket);
-                state.forget_idle();
                 self.changed.notify_all();
                 return None;
             }
@@ -134,14 +134,14 @@ impl PermitTable {
     /// Returns true if `compilation` is small, or its expected memory fits in `bytes_max` together with
     /// the running compilations of large programs.
     fn has_memory(&self, compilation: &Compilation, bytes_max: u64) -> bool {
-        let large = self.running.iter().filter(|running| running.size == CompileSize::Large);
-        let taken = large.map(|running| running.memory_bytes).reduce(u64::saturating_add);
+        let large = self.running.iter().filter(|(_, running)| running.size == CompileSize::Large);
+        let taken = large.map(|(_, running)| running.memory_bytes).reduce(u64::saturating_add);
         compilation.size == CompileSize::Small
             || taken.is_none_or(|taken| taken.saturating_add(compilation.memory_bytes) <= bytes_max)
     }
 
     fn n_running(&self, size: CompileSize) -> usize {
-        self.running.iter().filter(|running| running.size == size).count()
+        self.running.iter().filter(|(_, running)| running.size == size).count()
     }
 
     /// Returns the ticket to be served next. It belongs to the client with the fewest running
@@ -167,41 +167,24 @@ impl PermitTable {
     }
 
     fn of_client(&self, client: &Arc<str>) -> impl Iterator<Item = &Compilation> {
-        self.running.iter().filter(move |running| running.client == *client)
+        let running = self.running.iter().map(|(_, running)| running);
+        running.filter(move |running| running.client == *client)
     }
 
+    /// Removes a compilation, and its client if it has no other.
     fn leave(&mut self, ticket: u64) {
-        self.waiting.retain(|(waiting, _)| *waiting != ticket);
-    }
-
-    fn forget_idle(&mut self) {
         let Self { running, waiting, last_served, .. } = self;
+        running.retain(|(other, _)| *other != ticket);
+        waiting.retain(|(other, _)| *other != ticket);
         last_served.retain(|client, _| {
-            running
-                .iter()
-                .chain(waiting.iter().map(|(_, waiting)| waiting))
-                .any(|compilation| compilation.client == *client)
+            running.iter().chain(&*waiting).any(|(_, it)| it.client == *client)
         });
     }
 }
 
 impl Drop for CompilePermit<'_> {
     fn drop(&mut self) {
-        let mut state = self.permits.state.lock();
-        let own = |running: &Compilation| {
-            let Compilation { client, size, memory_bytes, .. } = running;
-            (client, size, memory_bytes)
-                == (
-                    &self.compilation.client,
-                    &self.compilation.size,
-                    &self.compilation.memory_bytes,
-                )
-        };
-        if let Some(idx) = state.running.iter().position(own) {
-            state.running.swap_remove(idx);
-        }
-        state.forget_idle();
-        drop(state);
+        self.permits.state.lock().leave(self.ticket);
         self.permits.changed.notify_all();
     }
 }
