@@ -139,7 +139,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
         },
     };
-    client::transport::install_crypto();
+    task::process::install_crypto();
     match dispatch(cli) {
         Ok(code) => code,
         Err(error) if output::is_reader_gone(&error) => ExitCode::SUCCESS,

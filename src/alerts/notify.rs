@@ -5,7 +5,6 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::transport::install_crypto;
 use hmac::{Hmac, Mac as _};
 use model::address::redact_address;
 use model::count::counted;
@@ -14,7 +13,7 @@ use reqwest::redirect::Policy;
 use serde::Serialize;
 use sha2::Sha256;
 use task::group::Group;
-use task::process::GroupLeader;
+use task::process::{GroupLeader, install_crypto};
 use tokio::process::Command;
 use tokio::sync::Notify as Signal;
 use tokio::time::{sleep, timeout};

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
-use client::transport::install_crypto;
 use db::postgres::DatabaseUrl;
 use model::address::redact_address;
 use model::count::counted;
 use serde_json::json;
 use stack::running::running_folder;
 use task::causes::chain;
+use task::process::install_crypto;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tsdb::archive::objects::ArchiveUrl;

@@ -16,6 +16,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use task::process::install_crypto;
 use task::traces::{Carrier, TRACEPARENT, TRACESTATE};
 use wire::accounts::Secret;
 use wire::datasets::{HealthBody, RowRefusal};
@@ -84,18 +85,6 @@ pub(crate) struct Request<'a> {
     /// Revisions seen so far and the dataset that the request reads. The request sends the latest
     /// revision, and the response updates it.
     seeing: Option<(&'a SeenRevisions, DatasetId)>,
-}
-
-/// Installs ring as the default cryptography provider of the process, unless a provider is already
-/// installed.
-///
-/// [`Transport::new`] calls this. Programs may call it earlier, and repeatedly.
-pub fn install_crypto() {
-    if rustls::crypto::CryptoProvider::get_default().is_none()
-        && rustls::crypto::ring::default_provider().install_default().is_err()
-    {
-        tracing::debug!("another thread installed a provider of cryptography first");
-    }
 }
 
 impl Transport {

@@ -18,6 +18,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::ACCEPT;
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, StatusCode, Url};
+use task::process::install_crypto;
 use tokio::net::lookup_host;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
@@ -214,11 +215,7 @@ fn rejected(error: &reqwest::Error) -> Option<WebError> {
 
 impl HostRule {
     fn client(&self) -> Result<Client, WebError> {
-        if rustls::crypto::CryptoProvider::get_default().is_none()
-            && rustls::crypto::ring::default_provider().install_default().is_err()
-        {
-            tracing::debug!("another thread installed a provider of cryptography first");
-        }
+        install_crypto();
         let rule = self.clone();
         let redirects = Policy::custom(move |attempt| rule.follow_redirect(attempt));
         Client::builder()

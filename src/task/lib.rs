@@ -7,8 +7,8 @@
 //! - [`file`](mod@file): atomic, durable writes. [`private`]: files and directories that only
 //!   their owner can read. [`lock`]: locks between processes.
 //! - [`cache`]: a bounded LRU cache. [`tally`]: counts for each holder, with limits.
-//! - [`causes`]: an error and its sources as a single text. [`process`]: child processes, and
-//!   figures about processes. [`traces`]: propagation of traces between nodes and services.
+//! - [`causes`]: an error and its sources as a single text. [`process`]: child processes,
+//!   figures about processes, and the cryptography provider. [`traces`]: propagation of traces between nodes and services.
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {

@@ -1,5 +1,5 @@
-//! Child processes with their descendants, and figures about processes. The figures are taken from
-//! `/proc` on Linux. Other systems provide fewer figures.
+//! Child processes with their descendants, figures about processes, and their cryptography provider.
+//! The figures are taken from `/proc` on Linux. Other systems provide fewer figures.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +7,16 @@ use std::{env, fs, io};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
+
+/// Installs ring as the default cryptography provider of the process, unless a provider is already
+/// installed. Everything that connects over TLS calls this first.
+pub fn install_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none()
+        && rustls::crypto::ring::default_provider().install_default().is_err()
+    {
+        tracing::debug!("another thread installed a provider of cryptography first");
+    }
+}
 
 /// A child process with its own process group. If it is dropped before its exit is collected, all
 /// processes of the group are killed.

@@ -96,7 +96,7 @@ pub(super) fn start(
     collector: &Collector,
     service: ServiceName,
 ) -> anyhow::Result<(SdkTracer, TracesGuard)> {
-    client::transport::install_crypto();
+    task::process::install_crypto();
     let address = collector.as_str().to_owned();
     let mut builder = Client::builder().timeout(SENT_WITHIN).user_agent("triptych");
     if address.starts_with("http:") {
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn error_of_the_collector_contains_no_token() {
-        client::transport::install_crypto();
+        task::process::install_crypto();
         let http = Client::builder().tls_certs_only([]).no_proxy().build().unwrap();
         let sender = Sender { http, shown: String::new(), is_failing: AtomicBool::new(false) };
         let request = Request::post(WITH_TOKEN).body(Bytes::new()).unwrap();

@@ -25,6 +25,7 @@ use object_store::{
     BackoffConfig, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode,
     RetryConfig, UpdateVersion, WriteMultipart,
 };
+use task::process::install_crypto;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::unconstrained;
 use tokio::time::timeout;
@@ -126,11 +127,7 @@ impl Objects {
                 Arc::new(directory.with_fsync(true))
             }
             Target::Bucket { bucket, prefix, options } => {
-                if rustls::crypto::CryptoProvider::get_default().is_none()
-                    && rustls::crypto::ring::default_provider().install_default().is_err()
-                {
-                    tracing::debug!("another thread installed a provider of cryptography first");
-                }
+                install_crypto();
                 let endpoint = options.get(&AmazonS3ConfigKey::Endpoint);
                 let is_plain = endpoint.is_some_and(|url| url.starts_with("http://"));
                 let client = ClientOptions::new()

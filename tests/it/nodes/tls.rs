@@ -15,7 +15,7 @@ async fn rest_api_is_served_over_tls() {
     let certificate = at("certificate.pem");
     let head = Node::head(&["--tls-certificate", &certificate, "--tls-key", &at("key.pem")]);
     let address = head.rest_api().replace("http://127.0.0.1", "https://localhost");
-    drop(rustls::crypto::ring::default_provider().install_default());
+    task::process::install_crypto();
     let trusted = Certificate::from_pem(&std::fs::read(&certificate).unwrap()).unwrap();
     let client = Client::builder().no_proxy().tls_certs_only([trusted]).build().unwrap();
     let url = format!("{address}/api/v1/health");

@@ -209,7 +209,7 @@ async fn api_with_a_certificate_is_served_only_over_tls() {
     cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let address = cluster.head.api_address().unwrap();
-    drop(rustls::crypto::ring::default_provider().install_default());
+    task::process::install_crypto();
     let pem = std::fs::read(certificate).unwrap();
     let trusted = reqwest::Certificate::from_pem(&pem).unwrap();
     let client = reqwest::Client::builder().tls_certs_only([trusted]).resolve("localhost", address);
