@@ -6,7 +6,7 @@ const GROUP_MARKS: [char; 4] = [' ', '\u{a0}', '\u{202f}', '\''];
 
 /// Decimal mark of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString)]
-#[strum(parse_err_ty = DecimalError, parse_err_fn = no_decimal)]
+#[strum(parse_err_ty = String, parse_err_fn = no_decimal)]
 pub enum Decimal {
     /// A point, as in 1,234.5.
     #[default]
@@ -17,13 +17,8 @@ pub enum Decimal {
     Comma,
 }
 
-/// Error for a text that is not a decimal mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("unknown decimal mark; expected `.` or `,`")]
-pub struct DecimalError;
-
-const fn no_decimal(_: &str) -> DecimalError {
-    DecimalError
+fn no_decimal(_: &str) -> String {
+    "unknown decimal mark; expected `.` or `,`".to_owned()
 }
 
 impl Decimal {

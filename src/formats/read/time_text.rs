@@ -39,7 +39,7 @@ impl ReadTime {
 
 /// Interpretation of a time that the clock shows twice because it is set back in autumn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString)]
-#[strum(serialize_all = "lowercase", parse_err_ty = AmbiguousError, parse_err_fn = no_ambiguous)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = no_ambiguous)]
 pub enum Ambiguous {
     /// By the order of the rows, if the file contains the hour twice. Otherwise the time is rejected.
     #[default]
@@ -53,13 +53,8 @@ pub enum Ambiguous {
     Reject,
 }
 
-/// Error for a text that is not an interpretation of ambiguous times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("unknown interpretation of ambiguous times; expected earlier, later or reject")]
-pub struct AmbiguousError;
-
-const fn no_ambiguous(_: &str) -> AmbiguousError {
-    AmbiguousError
+fn no_ambiguous(_: &str) -> String {
+    "unknown interpretation of ambiguous times; expected earlier, later or reject".to_owned()
 }
 
 /// Rules for parsing texts as timestamps. Without a format, RFC 3339 and similar formats are accepted.

@@ -28,7 +28,7 @@ const DAY_MILLIS: f64 = 86_400_000.0;
 
 /// Unit or format of timestamps that are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::EnumString)]
-#[strum(serialize_all = "lowercase", parse_err_ty = UnitError, parse_err_fn = no_unit)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = no_unit)]
 pub enum TimeUnit {
     /// Seconds since 1970, with or without a fraction.
     #[strum(serialize = "s")]
@@ -52,16 +52,9 @@ pub enum TimeUnit {
     Excel,
 }
 
-/// Error for a text that is not a unit of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
+fn no_unit(_: &str) -> String {
     "unknown unit of time; expected s, ms, us, ns, date for 20260101, month for 202601, year, or excel for \
-     days of a spreadsheet"
-)]
-pub struct UnitError;
-
-const fn no_unit(_: &str) -> UnitError {
-    UnitError
+     days of a spreadsheet".to_owned()
 }
 
 impl TimeUnit {
