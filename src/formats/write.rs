@@ -18,7 +18,7 @@ use model::timestamp::Timestamp;
 
 use crate::read::cell::ABSENT;
 use number::{TimestampWriter, put_float, put_integer};
-use text::{Phrase, end, put, put_with};
+use text::{Phrase, put, put_with};
 
 /// Estimated maximum length of a row without its values.
 const ROW_BYTES: usize = 160;
@@ -178,13 +178,13 @@ impl Writer {
     /// values are omitted.
     pub fn flat_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
         let at = self.put_flat_row(to, to.len(), block, row_idx);
-        end(to, at);
+        to.truncate(at);
     }
 
     /// Writes the timestamp of a row, without quotes.
     pub fn timestamp(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
         let at = self.timestamps.put_bare(to, to.len(), timestamp_at(&block.times, row_idx));
-        end(to, at);
+        to.truncate(at);
     }
 
     /// Writes the rows of a page, separated by commas. Either all of their timestamps have a fraction or
@@ -207,7 +207,7 @@ impl Writer {
                 },
             };
         }
-        end(to, at);
+        to.truncate(at);
     }
 
     /// Writes rows as in the middle of a text file.
@@ -225,7 +225,7 @@ impl Writer {
                 at = put(to, at, b"\n");
             }
         }
-        end(to, at);
+        to.truncate(at);
     }
 
     /// Writes a flat row.

@@ -138,8 +138,7 @@ impl LoadedReader {
 
     /// Returns the number of records that were read and the number of all records.
     pub(super) fn progress(&self) -> (u64, u64) {
-        let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-        (number(self.n_read), number(self.loaded.records.len()))
+        (self.n_read as u64, self.loaded.records.len() as u64)
     }
 
     /// Passes the fields of the next record to `take`. Returns `None` at the end.

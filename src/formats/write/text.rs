@@ -3,7 +3,7 @@
 //! A part is written at a position of a text, and the position after it is returned. Copying a number of
 //! bytes that the compiler knows is much cheaper than a function call, which would otherwise dominate
 //! the time of a row. Therefore a part may be copied with extra bytes after it, which the next part
-//! overwrites. [`end`] removes the rest.
+//! overwrites. Truncating the text after the last part removes the rest.
 
 /// Minimum number of bytes by which a text grows. It is enough for some rows, and so small that the
 /// bytes are still in the processor's cache when they are written.
@@ -87,9 +87,4 @@ pub(super) fn put_with(to: &mut Vec<u8>, at: usize, write: impl FnOnce(&mut Vec<
     to.truncate(at);
     write(to);
     to.len()
-}
-
-/// Truncates the text at `at`.
-pub(super) fn end(to: &mut Vec<u8>, at: usize) {
-    to.truncate(at);
 }

@@ -142,7 +142,7 @@ const PAGE: Type = Struct(&[I32, Noted, I32, I32, DATA_PAGE, EMPTY, DICTIONARY, 
 /// Returns true if the footer of a file declares only what it has: its lists are not longer than the
 /// footer, and the groups of its schema have as many children as they declare.
 pub(super) fn is_sound_footer(footer: &[u8]) -> bool {
-    let mut values = Values::new(footer);
+    let mut values = Values { rest: footer, noted: Vec::new() };
     values.read(&FOOTER, STRUCT).is_some() && is_tree(&values.noted)
 }
 
@@ -167,7 +167,7 @@ fn is_tree(n_children: &[u64]) -> bool {
 /// Returns the decompressed length of the page whose header is at the beginning of `head`, or `None` if
 /// the header is damaged. The header may continue after `head` if `is_cut` is true.
 pub(super) fn page_bytes(head: &[u8], is_cut: bool) -> Option<u64> {
-    let mut values = Values::new(head);
+    let mut values = Values { rest: head, noted: Vec::new() };
     let is_complete = values.read(&PAGE, STRUCT).is_some();
     match values.noted[..] {
         [n_bytes] if is_complete || is_cut => Some(n_bytes),
@@ -228,11 +228,7 @@ struct Values<'a> {
     noted: Vec<u64>,
 }
 
-impl<'a> Values<'a> {
-    const fn new(rest: &'a [u8]) -> Self {
-        Self { rest, noted: Vec::new() }
-    }
-
+impl Values<'_> {
     /// Reads a value of a known field, whose type has `code` in the encoding.
     fn read(&mut self, known: &Type, code: u8) -> Option<()> {
         if !known.has_code(code) {
@@ -240,7 +236,7 @@ impl<'a> Values<'a> {
         }
         match known {
             Noted => {
-                let number = positive(self.varint()?)?;
+                let number = positive(varint(&mut self.rest)?)?;
                 self.noted.push(number);
                 Some(())
             }
@@ -282,7 +278,7 @@ impl<'a> Values<'a> {
         let byte = self.byte()?;
         *id = match byte >> 4 {
             0 if byte == END => return Some(END),
-            0 => usize::try_from(positive(self.varint()?)?).ok()?,
+            0 => usize::try_from(positive(varint(&mut self.rest)?)?).ok()?,
             distance => id.checked_add(usize::from(distance))?,
         };
         // The crate wraps larger numbers.
@@ -293,7 +289,7 @@ impl<'a> Values<'a> {
     fn list(&mut self) -> Option<(u64, u8)> {
         let byte = self.byte()?;
         let n_items = match byte >> 4 {
-            15 => self.varint()?,
+            15 => varint(&mut self.rest)?,
             few => u64::from(few),
         };
         // Each item has at least a byte.
@@ -302,10 +298,6 @@ impl<'a> Values<'a> {
 
     fn byte(&mut self) -> Option<u8> {
         self.rest.split_off_first().copied()
-    }
-
-    fn varint(&mut self) -> Option<u64> {
-        varint(&mut self.rest)
     }
 
     fn skip_bytes(&mut self, n: u64) -> Option<()> {
@@ -318,10 +310,10 @@ impl<'a> Values<'a> {
         match code {
             1 | 2 => Some(()), // the code is the value
             3 => self.skip_bytes(1),
-            4..=6 => self.varint().map(|_| ()),
+            4..=6 => varint(&mut self.rest).map(|_| ()),
             7 => self.skip_bytes(8),
             8 => {
-                let n_bytes = self.varint()?;
+                let n_bytes = varint(&mut self.rest)?;
                 self.skip_bytes(n_bytes)
             }
             LIST => {
