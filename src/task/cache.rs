@@ -49,6 +49,9 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
 
     /// Caches a value with a size of `n_bytes`. A value that is larger than the cache is dropped.
     pub fn put(&self, key: K, value: V, n_bytes: usize) {
+        if n_bytes > self.capacity.bytes_max {
+            return self.remove(&key);
+        }
         let mut state = self.state.lock();
         state.n_bytes += n_bytes;
         if let Some((_, (_, n_bytes))) = state.entries.push(key, (value, n_bytes)) {

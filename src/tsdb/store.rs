@@ -532,6 +532,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Reads a page of rows or buckets, and counts all matches if `read` requests it.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
+    /// Returns the number of raw rows of a span.
+    fn count(&self, dataset: DatasetId, span: Span) -> Result<u64> {
+        let read = PageRead { count: Count::All, ..PageRead::raw(span, Order::Ascending, 0) };
+        Ok(self.page(dataset, &read)?.count.unwrap_or_default())
+    }
+
     /// Returns the rows with row numbers above `after`, at most `limit`. Returns `None` if the number
     /// `after` is unknown or too far back.
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>>;

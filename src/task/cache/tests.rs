@@ -40,6 +40,15 @@ fn value_larger_than_the_cache_is_not_stored() {
 }
 
 #[test]
+fn value_larger_than_the_cache_evicts_only_its_own_earlier_value() {
+    check(&[('a', 10), ('b', 101), ('a', 10)], "ab");
+    let cache = Cache::new(CAPACITY);
+    cache.put('a', 'x', 10);
+    cache.put('a', 'y', 101);
+    assert_eq!(cache.get(&'a'), None);
+}
+
+#[test]
 fn removing_a_value_frees_its_space() {
     let cache = Cache::new(Capacity { n_values_max: 2, bytes_max: 100 });
     cache.put('a', 'a', 60);

@@ -27,7 +27,7 @@ use crate::rollup::stored_bits;
 use crate::span::{Order, Span, just_after, just_before};
 use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::series::bucket_end;
-use crate::store::{self, Append, AppendMode, Count, PageRead, Store, StoreError};
+use crate::store::{Append, AppendMode, PageRead, Store, StoreError};
 
 /// Maximum number of rows or buckets per commit of a copy, and per page of a comparison: eight chunks, or
 /// fewer if the rows are long.
@@ -262,8 +262,8 @@ impl Copy<'_> {
         if let Some(kept_from) = self.entry.kept_from.filter(|_| found.kept_from.is_none()) {
             self.copy_buckets(kept_from)?;
         }
-        let n_all = count(self.from, dataset.id).map_err(CopyError::Read)?;
-        let n_rows = count(self.to, dataset.id).map_err(CopyError::Write)?;
+        let n_all = self.from.count(dataset.id, Span::ALL).map_err(CopyError::Read)?;
+        let n_rows = self.to.count(dataset.id, Span::ALL).map_err(CopyError::Write)?;
         report(on_progress, CopyProgress::Began { dataset, n_rows })?;
         let first = found.newest.map_or(Timestamp::MIN, just_after);
         self.copy_rows(first, (n_rows, n_all), on_progress)?;
@@ -333,7 +333,7 @@ impl Copy<'_> {
         let id = self.entry.dataset.id;
         let source = self.read_entry(self.from).map_err(CopyError::Read)?;
         let copied = self.read_entry(self.to).map_err(CopyError::Write)?;
-        let n_all = count(self.from, id).map_err(CopyError::Read)?;
+        let n_all = self.from.count(id, Span::ALL).map_err(CopyError::Read)?;
         let until = copied.newest.max(self.entry.kept_from.map(just_before));
         let until = until.unwrap_or(Timestamp::MIN);
         let (mut n_rows, mut n_buckets) = (0, 0);
@@ -413,12 +413,6 @@ fn describe(entry: &CatalogEntry) -> impl PartialEq {
     let Dataset { name, description, metadata, .. } = &entry.dataset;
     let columns: Vec<_> = entry.visible().map(|(_, column)| (&column.name, column.dtype)).collect();
     (name, description, metadata, entry.kept_from, columns)
-}
-
-/// Returns the number of rows of a dataset.
-fn count(store: &dyn Store, dataset: DatasetId) -> store::Result<u64> {
-    let read = PageRead { count: Count::All, ..PageRead::raw(Span::ALL, Order::Ascending, 1) };
-    Ok(store.page(dataset, &read)?.count.unwrap_or(0))
 }
 
 /// Returns the rows with only some of their columns, given by index. A column that is missing in the

@@ -21,7 +21,7 @@ use super::{Archive, ArchivedStore, random};
 use crate::catalog::DatasetRef;
 use crate::span::{Order, Span};
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
-use crate::store::{Count, PageRead, Result, Sight};
+use crate::store::{PageRead, Result, Sight};
 
 /// Number of stored rows of an archived month at which the next run rewrites its file. Every page of the
 /// month merges these rows with the file, which takes time. Rewriting a month of one-minute rows takes a
@@ -107,7 +107,7 @@ impl Archive {
         let mut months = Vec::new();
         for ArchivedMonth { file, cuts, .. } in &archived {
             let is_outdated = file.columns != columns || !cuts.is_empty();
-            let n_stored = self.count_stored(dataset, file.month.span())?;
+            let n_stored = self.store.count(dataset, file.month.span())?;
             let is_old = now.since(file.written) >= REWRITE_AFTER;
             if is_outdated || n_stored >= CORRECTIONS_MAX || (n_stored > 0 && is_old) {
                 months.push(file.month);
@@ -141,11 +141,6 @@ impl Archive {
             report.n_archived_rows += month.file.n_rows;
         }
         failure.map_or(Ok(()), Err)
-    }
-
-    fn count_stored(&self, dataset: DatasetId, span: Span) -> Result<u64> {
-        let read = PageRead { count: Count::All, ..PageRead::raw(span, Order::Ascending, 0) };
-        Ok(self.store.page(dataset, &read)?.count.unwrap_or_default())
     }
 
     fn oldest_stored(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>> {

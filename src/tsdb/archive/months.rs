@@ -374,7 +374,7 @@ impl OpenMonth<'_> {
     }
 
     /// Returns the parts of a range of rows that were not deleted since the file was written.
-    fn kept(&self, rows: &Block, within: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    fn remaining(&self, rows: &Block, within: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let mut from = within.start;
         // The cuts are sorted by their start.
         let cuts = self.month.cuts.iter().map(|cut| cut.indices(&rows.times));
@@ -410,14 +410,14 @@ impl OpenMonth<'_> {
             }
         }
         let mut kept = self.empty.clone();
-        self.kept(&rows, within).for_each(|range| kept.extend_from(&rows, range));
+        self.remaining(&rows, within).for_each(|range| kept.extend_from(&rows, range));
         Ok(kept)
     }
 
     /// Returns the timestamps of [`Self::rows`].
     fn times(&self, group: &RowGroup, span: Span) -> Result<Vec<Timestamp>> {
         let rows = self.group(group)?;
-        let kept = self.kept(&rows, span.indices(&rows.times));
+        let kept = self.remaining(&rows, span.indices(&rows.times));
         Ok(kept.flat_map(|range| rows.times.get(range).unwrap_or_default()).copied().collect())
     }
 

@@ -2,6 +2,7 @@
 
 mod objects;
 mod races;
+mod row_groups;
 mod server;
 
 use std::fs;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use model::block::{Block, Rows, Series};
+use model::block::{Block, Rows};
 use model::dataset::{DatasetId, Dtype};
 use model::resolution::Resolution;
 use model::row::Value;
@@ -514,31 +515,6 @@ fn reads_fail_while_s3_is_overloaded_and_recover_afterwards() {
     assert_eq!(scanned(&store, id, Span::ALL), want);
     server.lose(true);
     assert_eq!(scanned(&store, id, Span::ALL), want, "cached");
-}
-
-#[test]
-fn row_group_larger_than_the_cache_is_decoded_once_for_consecutive_pages() {
-    let server = TestServer::start();
-    let folder = tempdir().unwrap();
-    let store = ArchivedStore::new(open_file(folder.path()), server.open(), OPTIONS);
-    let id = new_pair(&store);
-    let mut block = rows(&hours(0, 744));
-    let Series::String(texts) = &mut block.columns[1] else { panic!("not texts") };
-    texts.fill(Some("long".repeat(512).into()));
-    assert!(block.n_bytes() > super::ROWS_BYTES_MAX, "in a single row group");
-    let now = Timestamp::from_seconds(1);
-    let mode = AppendMode::Replace;
-    let append = Append { mode, rows: block, now, batches: Vec::new(), beneath: None };
-    block_on(store.append(id, append, Arc::new(|_, _| ()))).unwrap();
-    store.archive(LATE).unwrap();
-    let n_before = server.n_reads();
-    for order in [Order::Ascending, Order::Descending] {
-        for page_idx in 0..7 {
-            let read = read(Span::ALL, order, page_idx * 100, 100);
-            assert_eq!(store.page(id, &read).unwrap().rows.len(), 100);
-        }
-    }
-    assert_eq!(server.n_reads() - n_before, 2, "the footer and the row group");
 }
 
 #[test]

@@ -32,7 +32,7 @@ use db::connection::FileError;
 use db::fault::{DatabaseFault, FaultKind, WorkError};
 use db::files::DatabaseFiles;
 use futures::future::{BoxFuture, FutureExt as _};
-use model::block::{Block, Rows};
+use model::block::Block;
 use model::dataset::{Dataset, DatasetId};
 use model::idempotency::IdempotencyKey;
 use model::key::KeyId;
@@ -308,14 +308,7 @@ impl Store for SqliteStore {
         let series = SeriesId { dataset, resolution: read.resolution };
         self.readers.read(|connection| {
             let revision = progress::revision(connection, dataset)?;
-            let indexes = &self.chunk_indexes;
-            let (count, rows) = if read.resolution == Resolution::Raw {
-                let (count, rows) = scan::counted_page(connection, series, read, indexes)?;
-                (count, Rows::Raw(rows))
-            } else {
-                let (count, buckets) = bucket_reader::page(connection, series, read, indexes)?;
-                (count, Rows::Buckets(buckets))
-            };
+            let (count, rows) = bucket_reader::page(connection, series, read, &self.chunk_indexes)?;
             Ok(PageOfRows { count, rows, revision })
         })
     }

@@ -1,14 +1,15 @@
 //! Tests of buckets that are computed during a read.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use model::dataset::DatasetId;
+use test_postgres::new_database;
 
 use super::*;
+use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
 use crate::store::tests::{append, block, create, new_dataset};
 use crate::store::{Append, Appended, Catalog, OnCommit, OnRemoval, Removed, RowDeletion, Since};
@@ -76,20 +77,13 @@ async fn latest_buckets_are_found_across_gaps() {
 /// A store that counts the rows and buckets that are read from another store.
 #[derive(Debug)]
 struct CountingStore {
-    store: SqliteStore,
+    store: Box<dyn Store>,
     n_rows: AtomicUsize,
-}
-
-impl CountingStore {
-    fn open(folder: &Path) -> Self {
-        let store = SqliteStore::open(&folder.join("rows.sqlite")).unwrap();
-        Self { store, n_rows: AtomicUsize::new(0) }
-    }
 }
 
 impl Store for CountingStore {
     fn catalog(&self) -> &(dyn Catalog + 'static) {
-        &self.store
+        self.store.catalog()
     }
 
     fn append(
@@ -138,7 +132,18 @@ impl Store for CountingStore {
 /// and the skipped buckets, and `n_more` rows.
 async fn check_pages(resolution: Resolution, seconds: &[i64], n_more: usize) {
     let folder = tempfile::tempdir().unwrap();
-    let counting = CountingStore::open(folder.path());
+    let store = SqliteStore::open(&folder.path().join("rows.sqlite")).unwrap();
+    check_pages_of(Box::new(store), resolution, seconds, n_more).await;
+}
+
+/// Checks pages like [`check_pages`], on an empty store.
+async fn check_pages_of(
+    store: Box<dyn Store>,
+    resolution: Resolution,
+    seconds: &[i64],
+    n_more: usize,
+) {
+    let counting = CountingStore { store, n_rows: AtomicUsize::new(0) };
     let store: &dyn Store = &counting;
     let dataset = create(store, new_dataset("a")).await;
     append(store, dataset, block(seconds.iter().map(|second| (*second, 1.0)))).await;
@@ -198,6 +203,10 @@ async fn page_of_computed_buckets_reads_each_source_row_once() {
     // Old rows are dense.
     let then_sparse: Vec<i64> = (0..10_000).chain((1..200).map(|n| n * 86_400)).collect();
     check_pages(seconds, &then_sparse, 1100).await;
+    if let Some(url) = new_database() {
+        let store = PostgresStore::open(&url.parse().unwrap()).unwrap();
+        check_pages_of(Box::new(store), seconds, &then_sparse, 1100).await;
+    }
 }
 
 #[tokio::test]

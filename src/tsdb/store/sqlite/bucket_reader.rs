@@ -22,21 +22,24 @@ pub(super) fn read(connection: &Connection, series: SeriesId, span: Span) -> Res
     Ok(buckets_of(&scan::page(connection, series, &read)?))
 }
 
-/// Reads a page of buckets, and counts all buckets of the span if `read` requests it.
+/// Reads a page of rows or buckets, and counts all of the span if `read` requests it.
 pub(super) fn page(
     connection: &Connection,
     series: SeriesId,
     read: &PageRead,
     chunk_indexes: &ChunkIndexCache,
-) -> Result<(Option<u64>, Vec<Bucket>)> {
+) -> Result<(Option<u64>, Rows)> {
     if let Some(source) = source(series) {
-        let resolution = series.resolution;
-        return computed(connection, resolution, source, chunk_indexes, |buckets| {
-            buckets.page(read)
-        });
+        let page = |buckets: Computed<'_>| buckets.page(read);
+        let (count, page) = computed(connection, series.resolution, source, chunk_indexes, page)?;
+        return Ok((count, Rows::Buckets(page)));
     }
     let (count, block) = scan::counted_page(connection, series, read, chunk_indexes)?;
-    Ok((count, buckets_of(&block)))
+    let rows = match series.resolution {
+        Resolution::Raw => Rows::Raw(block),
+        _ => Rows::Buckets(buckets_of(&block)),
+    };
+    Ok((count, rows))
 }
 
 /// Passes the buckets of a span to `visit`, in ascending order and in batches.

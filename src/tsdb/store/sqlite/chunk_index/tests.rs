@@ -93,3 +93,16 @@ async fn reader_of_an_earlier_snapshot_finds_the_chunks_of_that_snapshot() {
         .unwrap();
     assert_eq!((count(&late), count(&early), count(&late)), (6000, 4000, 6000));
 }
+
+#[tokio::test]
+async fn index_larger_than_the_cache_is_read_once() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&store, contract::new_dataset("long")).await;
+    contract::append(&store, id, contract::block((0..150_000).map(|n| (n, 0.5)))).await;
+    let connection = Connection::open(&path).unwrap();
+    let read = || store.chunk_indexes.read(&connection, SeriesId::rows(id)).unwrap();
+    assert!(read().entries.len() * size_of::<Entry>() > BYTES_MAX);
+    assert!(Arc::ptr_eq(&read(), &read()));
+}
