@@ -121,6 +121,19 @@ fn overview_requests_the_first_value_of_a_new_topic_again_within_seconds() {
 }
 
 #[test]
+fn overview_requests_topics_and_their_values_once_the_service_responds() {
+    let mut screen = Harness::after("0");
+    screen.take(Event::Inference(InferenceEvent::Topics(Err(failure()))));
+    screen.take_effects();
+    let (service, latency) = (Service::Inference, Duration::ZERO);
+    screen.take(Event::Probed { service, response: Some(Ok(())), latency });
+    assert!(screen.take_effects().contains(&Effect::LoadTopics));
+    screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics(Some(90))))));
+    let is_value = |effect: &Effect| matches!(effect, Effect::LoadLatest { .. });
+    assert!(screen.take_effects().iter().any(is_value));
+}
+
+#[test]
 fn head_given_by_address_is_marked_as_typed_and_its_nodes_as_listed() {
     use crate::state::nodes::Origin;
     let mut state = State::default();
