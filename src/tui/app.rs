@@ -138,6 +138,12 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         Event::TimerDue(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
         Event::TimerDue(Timer::Age) => Dirty::Age,
         Event::TimerDue(Timer::Interrupt | Timer::Notice) => Dirty::Data,
+        // A key can have changed the list, such as one that ends a search.
+        Event::Data(DataEvent::Datasets { result: Ok(page), .. })
+            if state.data.datasets.value() != Some(page) =>
+        {
+            Dirty::Data
+        }
         Event::TimerDue(_)
         | Event::Nodes(..)
         | Event::Usage(_)

@@ -382,6 +382,26 @@ fn rows_of_a_sparkline_are_drawn_with_less_urgency_than_rows_of_the_chart() {
 }
 
 #[test]
+fn list_of_datasets_is_drawn_like_a_poll_only_if_it_is_the_same_as_before() {
+    let mut screen = Harness::after("3");
+    let now = screen.state.now;
+    let names = |names: &[&str]| {
+        let datasets = (1..).zip(names).map(|(id, name)| harness::dataset(id, name, now));
+        let result = Ok(harness::datasets(datasets.collect()));
+        Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result })
+    };
+    for (list, urgency) in [
+        (names(&["cpu"]), Dirty::Data),
+        (names(&["cpu"]), Dirty::Poll),
+        (names(&["cpu", "load"]), Dirty::Data),
+    ] {
+        screen.state.dirty = Dirty::Clean;
+        screen.take(list);
+        assert_eq!(screen.state.dirty, urgency);
+    }
+}
+
+#[test]
 fn header_shows_live_only_while_a_stream_is_open() {
     let mut screen = Harness::after("3");
     let dataset = model::dataset::DatasetId::new(1).unwrap();
