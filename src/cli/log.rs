@@ -10,13 +10,14 @@
 mod traces;
 
 use std::collections::VecDeque;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use std::{fmt, fs, thread};
 
 use anyhow::Context as _;
+use model::count::counted;
 use model::escape::escape_json;
 use model::timestamp::Timestamp;
 use opentelemetry_sdk::trace::SdkTracer;
@@ -49,7 +50,7 @@ const LINES_MAX: usize = 4096;
 const BATCH_LINES: usize = 32;
 
 /// Maximum time for which an exit waits until a slow output has received all lines. It is shorter than
-/// the time after which supervisors kill a process.
+/// the time after which systemd and Kubernetes kill a process.
 const EXIT_WAIT: Duration = Duration::from_secs(5);
 
 /// Maximum time to report dropped lines at exit, since standard error can be blocked too.
@@ -170,23 +171,22 @@ impl JsonLines {
     fn start(writer: Box<dyn Write + Send>, clock: Clock) -> io::Result<(Self, LinesGuard)> {
         let queue = Arc::<Queue>::default();
         let (lines, guard) = (Arc::clone(&queue), LinesGuard(Arc::clone(&queue)));
-        thread::Builder::new().name("log".to_owned()).spawn(move || lines.write_to(writer))?;
+        let of_writer = clock.clone();
+        let write = move || lines.write_to(writer, &of_writer);
+        thread::Builder::new().name("log".to_owned()).spawn(write)?;
         Ok((Self { queue, clock }, guard))
     }
 
-    /// Adds the line of an event. If lines before it were dropped, then adds their number.
+    /// Adds the line of an event, unless too many lines wait.
     fn write(&self, level: Level, fields: &Fields) {
-        let own = line(level, fields, self.clock.now());
+        let line = line(level, fields, self.clock.now());
         let mut state = self.queue.state.lock();
-        if state.add(own) && state.n_dropped > 0 {
-            let mut fields = Fields::default();
-            fields.put("lines", state.n_dropped);
-            fields.message.push_str("log lines were dropped since the output was blocked");
-            if state.add(line(Level::WARN, &fields, self.clock.now())) {
-                state.n_dropped = 0;
-            }
+        if state.waiting.len() < LINES_MAX {
+            state.waiting.push_back(line);
+            self.queue.changed.notify_all();
+        } else {
+            state.n_dropped += 1;
         }
-        self.queue.changed.notify_all();
     }
 }
 
@@ -202,45 +202,41 @@ struct QueueState {
     waiting: VecDeque<String>,
     /// Number of lines in the current write.
     n_writing: usize,
-    /// Number of dropped lines that no line has reported.
+    /// Number of dropped lines that the output does not report.
     n_dropped: usize,
 }
 
 impl QueueState {
-    /// Adds a line. Returns false if it is dropped since too many lines wait.
-    fn add(&mut self, line: String) -> bool {
-        let has_room = self.waiting.len() < LINES_MAX;
-        if has_room {
-            self.waiting.push_back(line);
-        } else {
-            self.n_dropped += 1;
-        }
-        has_room
-    }
-
     fn n_unwritten(&self) -> usize {
         self.n_writing + self.waiting.len()
     }
 }
 
 impl Queue {
-    /// Writes the lines to `writer`. Never returns.
-    fn write_to(&self, writer: Box<dyn Write + Send>) {
-        let mut writer = BufWriter::new(writer);
+    /// Writes the lines to `writer`, each time followed by the number of dropped lines, if any. Never
+    /// returns.
+    fn write_to(&self, mut writer: Box<dyn Write + Send>, clock: &Clock) {
         let mut state = self.state.lock();
         loop {
             self.changed.wait_while(&mut state, |state| state.waiting.is_empty());
             let n_taken = state.waiting.len().min(BATCH_LINES);
-            let batch: Vec<String> = state.waiting.drain(..n_taken).collect();
+            let mut text: String = state.waiting.drain(..n_taken).collect();
+            let n_dropped = state.n_dropped;
             state.n_writing = n_taken;
             drop(state);
-            let mut is_failed = |line: &&String| writer.write_all(line.as_bytes()).is_err();
-            let n_failed = batch.iter().filter(&mut is_failed).count();
-            // After an error, the next flush writes the rest of the buffer.
-            drop(writer.flush());
+            if n_dropped > 0 {
+                let mut fields = Fields::default();
+                fields.put("lines", n_dropped);
+                fields.message.push_str("log lines were dropped since the output was blocked");
+                text += &line(Level::WARN, &fields, clock.now());
+            }
+            let written = writer.write_all(text.as_bytes()).and_then(|()| writer.flush());
             state = self.state.lock();
             state.n_writing = 0;
-            state.n_dropped += n_failed;
+            match written {
+                Ok(()) => state.n_dropped -= n_dropped,
+                Err(_) => state.n_dropped += n_taken,
+            }
             self.changed.notify_all();
         }
     }
@@ -260,7 +256,7 @@ impl Drop for LinesGuard {
         if n_lost > 0 {
             let (reported, is_reported) = mpsc::channel::<()>();
             thread::spawn(move || {
-                tell(&format!("{n_lost} log lines could not be written"));
+                tell(&format!("{} could not be written", counted(n_lost as u64, "log line")));
                 drop(reported);
             });
             is_reported.recv_timeout(REPORT_WAIT).unwrap_or_default();
