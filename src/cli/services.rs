@@ -111,6 +111,23 @@ impl Services {
             Some((of_stack(stack)?, key))
         })))
     }
+
+    /// Returns a client of the first head, if there is one, with the token in the environment.
+    ///
+    /// # Errors
+    /// If its address or the token is invalid.
+    pub(crate) fn head(&self) -> anyhow::Result<Option<Functions>> {
+        let Some(address) = self.profile.heads.first() else { return Ok(None) };
+        let mut transport = head_transport(address)?;
+        if let Some(folder) = self.stack.clone() {
+            let is_of_stack = read(&folder).is_some_and(|stack| stack.heads.contains(address));
+            if is_of_stack {
+                let locate = move || Some((read(&folder)?.heads.into_iter().next()?, None));
+                transport = transport.with_location(Arc::new(locate));
+            }
+        }
+        Ok(Some(Functions::new(transport)))
+    }
 }
 
 /// Returns true if `address` is missing or the address of a service of the local stack.
@@ -123,8 +140,12 @@ fn is_of(address: Option<&str>, of_stack: Option<&str>) -> bool {
 /// # Errors
 /// If the address or the token is invalid.
 pub(crate) fn head(address: &str) -> anyhow::Result<Functions> {
+    Ok(Functions::new(head_transport(address)?))
+}
+
+fn head_transport(address: &str) -> anyhow::Result<Transport> {
     let transport = Transport::new(address, None).context("cannot use the head")?;
-    Ok(Functions::new(transport.with_token(config::head_token()?)))
+    Ok(transport.with_token(config::head_token()?))
 }
 
 /// Reads the key in the file at `path`.

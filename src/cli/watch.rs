@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::cli::config::{self, AddressFlags};
 use crate::cli::output::{print, show, tell, write};
 use crate::cli::parse::read_text;
-use crate::cli::services::{self, KeyFlag, Services};
+use crate::cli::services::{KeyFlag, Services};
 use crate::cli::stop;
 
 /// Name of the file with rules in the configuration directory.
@@ -70,7 +70,7 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
         return print(&names.join("\n"));
     }
     let services = Services::choose(command.addresses, command.key).await?;
-    let head = services.profile.heads.first().map(|address| services::head(address)).transpose()?;
+    let head = services.head()?;
     let (datasets, inference) = (Some(services.datasets()?), Some(services.inference()?));
     let clients = Clients { head, datasets, inference };
     for rule in &rules.rules {

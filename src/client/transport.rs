@@ -79,6 +79,8 @@ impl FromStr for Token {
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) transport: &'a Transport,
+    /// True if the service can be restarting with another key.
+    is_moving: bool,
     builder: RequestBuilder,
     /// Time limit; `None` for a stream, which is endless.
     within: Option<Duration>,
@@ -138,7 +140,8 @@ impl Transport {
     }
 
     /// Returns this transport for a service that can restart with another host, port and key, which
-    /// `locate` then returns. Until it does, a rejected key is an error of an unreachable service.
+    /// `locate` then returns. While it returns `None`, a rejected key is an error of an unreachable
+    /// service.
     #[must_use]
     pub fn with_location(self, locate: Locate) -> Self {
         Self { locate: Some(locate), ..self }
@@ -182,9 +185,10 @@ impl Transport {
 
     /// Prepares a request to `path` with the key and the token.
     pub(crate) fn call(&self, method: Method, path: &str) -> Request<'_> {
-        let mut url = self.base.clone();
-        let mut key = self.key.clone();
-        if let Some((address, new_key)) = self.locate.as_ref().and_then(|locate| locate())
+        let (mut url, mut key) = (self.base.clone(), self.key.clone());
+        let located = self.locate.as_ref().map(|locate| locate());
+        let is_moving = matches!(located, Some(None));
+        if let Some((address, new_key)) = located.flatten()
             && let Ok(mut moved) = address.parse::<Url>()
         {
             moved.set_path(self.base.path());
@@ -207,7 +211,7 @@ impl Transport {
                 builder = builder.header(TRACESTATE, carrier.tracestate);
             }
         }
-        Request { transport: self, builder, within: Some(RESPONSE_WITHIN), seeing: None }
+        Request { transport: self, is_moving, builder, within: Some(RESPONSE_WITHIN), seeing: None }
     }
 
     /// Reads a complete response of at most [`BODY_BYTES_MAX`] bytes.
@@ -311,7 +315,7 @@ impl<'a> Request<'a> {
 
     /// Sends the request. Returns a successful response once its headers have arrived.
     pub(crate) async fn open(self) -> Result<Response, ClientError> {
-        let Self { transport, mut builder, within, seeing } = self;
+        let Self { transport, is_moving, mut builder, within, seeing } = self;
         if let Some(within) = within {
             builder = builder.timeout(within);
         }
@@ -328,8 +332,8 @@ impl<'a> Request<'a> {
             let message = transport.redirect_of(&response);
             return Err(ClientError::Refused { status: status.as_u16(), message });
         }
-        if status == StatusCode::UNAUTHORIZED && transport.locate.is_some() {
-            let why = "it was restarted and has another key".to_owned();
+        if status == StatusCode::UNAUTHORIZED && is_moving {
+            let why = "it is restarting".to_owned();
             return Err(ClientError::Reach { address: transport.address().to_owned(), why });
         }
         let body = transport.read_body(response, within).await.unwrap_or_default();

@@ -113,14 +113,19 @@ fn commands_continue_after_a_restart_of_the_stack_at_other_ports() {
     let follow = home.start(&["datasets", "follow", "synthetic_btcusd", "--json", "--last", "1"]);
     let work =
         home.start(&["inference", "work", "1", "--json", "--command", "echo '{\"value\": 1}'"]);
+    let rules = home.write("rules.toml", b"[[rules]]\nservice = 'head'\ndown_for = '1s'\n");
+    let watch = home.start(&["watch", "--rules", &rules, "--json"]);
+    watch.wait_stderr("watching 1 rule");
     let n_before = [&follow, &work].map(|command| command.wait_lines(1).len());
     let n_new = [10, 2]; // rows of a second, submissions of an epoch
     assert_eq!(up.interrupt(), Some(0));
+    assert!(watch.wait_lines(1)[0].contains("firing"));
     let up = start();
+    assert!(watch.wait_lines(2)[1].contains("resolved"));
     for (idx, command) in [&follow, &work].into_iter().enumerate() {
         command.wait_lines(n_before[idx] + n_new[idx]);
     }
-    for command in [follow, work] {
+    for command in [follow, work, watch] {
         assert_eq!(command.interrupt(), Some(0));
     }
     drop(up);

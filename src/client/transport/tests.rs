@@ -246,3 +246,26 @@ async fn another_program_that_responds_to_a_health_check_is_not_a_healthy_servic
         }
     }
 }
+
+#[tokio::test]
+async fn moved_service_is_called_at_its_new_address_with_its_new_key() {
+    let respond = |headers: HeaderMap| async move {
+        let is_known = headers.get(API_KEY_HEADER).is_some_and(|key| key == KEY);
+        if is_known { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
+    };
+    let fake = Fake::serve(Router::new().route("/v1/x", get(respond))).await;
+    let address = fake.address.clone();
+    let at = |key: Option<&str>| {
+        let location = key.map(|key| (address.clone(), Some(key.parse().unwrap())));
+        Arc::new(move || location.clone()) as Locate
+    };
+    let old = Transport::new("http://127.0.0.1:1/v1", None).unwrap();
+    let moved = old.with_location(at(Some(KEY)));
+    moved.get("/x").bytes().await.unwrap();
+    let revoked = moved.with_location(at(Some(&KEY.replace('0', "9"))));
+    let error = revoked.get("/x").bytes().await.unwrap_err();
+    assert_eq!(error.status(), Some(401), "{error}");
+    let restarting = Transport::new(&format!("{}/v1", fake.address), None).unwrap();
+    let error = restarting.with_location(at(None)).get("/x").bytes().await.unwrap_err();
+    assert!(error.to_string().contains("it is restarting"), "{error}");
+}
