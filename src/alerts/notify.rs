@@ -140,10 +140,12 @@ impl Outbox {
         }
         waiting.push_back((alert, time));
         self.added.notify_one();
-        if waiting.len() > OUTBOX_CAPACITY
-            && let Some((first, second)) = oldest_pair(&waiting)
-            && let Some((alert, _)) = waiting.remove(second)
-        {
+        if waiting.len() <= OUTBOX_CAPACITY {
+            return;
+        }
+        // There is no pair if rules were renamed meanwhile.
+        let (first, second) = oldest_pair(&waiting).unwrap_or_default();
+        if let Some((alert, _)) = waiting.remove(second) {
             waiting.remove(first);
             drop(waiting);
             (self.report)(format!("too many wait, so 2 of rule `{}` were dropped", alert.rule));

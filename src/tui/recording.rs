@@ -112,8 +112,12 @@ impl Recording {
     /// Waits until all frames are written, at most for [`WRITTEN_WITHIN`].
     pub(crate) async fn finish(self) {
         drop(self.lines);
-        if !matches!(timeout(WRITTEN_WITHIN, self.written).await, Ok(Ok(Ok(())))) {
-            tracing::warn!("failed to write the end of the recording");
+        match timeout(WRITTEN_WITHIN, self.written).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(%error, "failed to write the end of the recording")
+            }
+            _ => tracing::warn!("the disk is too slow for the end of the recording"),
         }
     }
 }

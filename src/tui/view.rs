@@ -127,7 +127,7 @@ impl Frame<'_> {
     ) {
         match list.failure() {
             // A low area has no space for advice.
-            Some(why) if every.is_some() && area.height < 4 => {
+            Some(why) if every.is_some() && why.status.is_none() && area.height < 4 => {
                 let first = format!("failed to {}: {}", why.what, why.why);
                 let again = self.again(why, every);
                 draw_centered(buf, area, &[(&first, self.theme.down), (&again, self.theme.muted)]);

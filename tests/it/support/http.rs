@@ -25,7 +25,6 @@ pub(crate) struct Http {
 impl Http {
     /// Creates a client of the service at `base`, which sends `key`, if given.
     pub(crate) fn new(base: &str, key: Option<&str>) -> Self {
-        // Fails if another test has already installed the provider.
         task::process::install_crypto();
         let mut builder = Client::builder().no_proxy().pool_idle_timeout(IDLE_WITHIN);
         if base.starts_with("http:") {

@@ -233,8 +233,8 @@ impl State {
 
     /// Loads the list of topics and nothing else.
     pub(crate) fn reload_list(&mut self, now: Timestamp) {
-        if self.is_connected && self.limited_until.is_none_or(|until| until <= now) {
-            self.topics.begin();
+        let is_allowed = self.is_connected && self.limited_until.is_none_or(|until| until <= now);
+        if is_allowed && self.topics.begin() {
             self.effects.push(Effect::LoadTopics);
         }
     }

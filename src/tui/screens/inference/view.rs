@@ -174,7 +174,7 @@ impl Scene<'_> {
 }
 
 /// Divides `area` among the summary, which is returned first, and all panes. A smaller area is divided
-/// among the main panes, or belongs to the focused pane alone.
+/// among the main panes, or belongs only to the focused pane.
 fn places(area: Rect, scene: Scene<'_>) -> (Rect, Vec<(Pane, Rect)>) {
     let pane = scene.state.pane;
     if scene.frame.state.is_zoomed {
