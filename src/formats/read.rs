@@ -122,7 +122,7 @@ pub enum FileError {
     /// The file has no rows.
     #[error("file has no rows")]
     Empty,
-    /// The file has a different format, or an unsupported one. Or the names of its columns are missing or
+    /// The file has a different format, or an unsupported one, or the names of its columns are missing or
     /// duplicate, or the columns can be interpreted in several ways.
     #[error("{0}")]
     Invalid(String),

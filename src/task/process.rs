@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
 /// Installs ring as the default cryptography provider of the process, unless a provider is already
-/// installed. Everything that connects over TLS calls this first.
+/// installed. Every HTTP client calls this first.
 pub fn install_crypto() {
     if rustls::crypto::CryptoProvider::get_default().is_none()
         && rustls::crypto::ring::default_provider().install_default().is_err()

@@ -56,9 +56,9 @@ pub(crate) use self::file::check_month;
 /// rows. Without a cached footer, a page costs an additional request.
 const FOOTERS_BYTES_MAX: usize = 32 << 20;
 
-/// Maximum total size of the cached rows, enough for six months of one-minute rows. Without them, each
-/// page of a download in pages would read and decode a whole row group. A single row group can be larger,
-/// and is then the only one in the cache.
+/// Maximum total size of the cached rows, enough for six months of one-minute rows with six columns.
+/// Without them, each page of a download in pages would read and decode a whole row group. A row group
+/// that is larger counts only half of this size.
 const ROWS_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 
 /// Settings of the archive.

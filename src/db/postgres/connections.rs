@@ -1,13 +1,14 @@
 //! Connections to the database: a pool with time limits for transactions.
 //!
 //! A connection that was idle for a second is tested before its use, and silently replaced if it was
-//! lost. If a connection is lost while a transaction starts or during a read, another connection is used.
-//! A connection that is lost during a write fails the write and is closed.
+//! lost. If a connection is lost while a transaction starts or during [`Connections::read`], another
+//! connection is used. A connection that is lost during other work fails that work and is closed.
 //!
 //! A pooler such as `PgBouncer` can send each transaction over another connection to the server. A
 //! pooler is recognized because it rejects or drops a startup option. Behind a pooler, all statements
 //! run in transactions that apply the settings themselves and do not use prepared statements.
 
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,13 +16,14 @@ use std::time::Duration;
 use derive_more::{Deref, DerefMut};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool, Postgres, Row as _,
 };
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::DatabaseUrl;
@@ -111,6 +113,9 @@ struct Shared {
     is_full: AtomicBool,
     /// True if the last attempt to reach the server failed.
     is_lost: AtomicBool,
+    /// Time at which a connection was lost last. Connections that were idle then are tested before their
+    /// use, since they probably were lost, too.
+    lost_at: Mutex<Option<Instant>>,
     /// Cloned by each caller as long as it waits for a connection or for a permit to write.
     waiting: Arc<()>,
     n_timed_out: AtomicUsize,
@@ -178,18 +183,7 @@ impl Connections {
     /// called in the context of a runtime.
     #[must_use]
     pub fn new(url: &DatabaseUrl, options: ConnectionsOptions) -> Self {
-        let pool = PgPoolOptions::new()
-            .max_connections(options.n_max)
-            .acquire_timeout(ACQUIRE_WITHIN)
-            // Keeps the pool from logging long waits. Waits and timeouts are counted here.
-            .acquire_slow_threshold(ACQUIRE_WITHIN)
-            .idle_timeout(IDLE_FOR)
-            .test_before_acquire(false)
-            .before_acquire(|connection, idle| {
-                let is_recent = idle.idle_for < TESTED_AFTER;
-                async move { Ok(is_recent || connection.ping().await.is_ok()) }.boxed()
-            });
-        let shared = Shared {
+        let shared = Arc::new(Shared {
             url: url.clone(),
             options,
             writers: Arc::new(Semaphore::new(options.n_writers)),
@@ -197,11 +191,25 @@ impl Connections {
             is_open: AtomicBool::default(),
             is_full: AtomicBool::default(),
             is_lost: AtomicBool::default(),
+            lost_at: Mutex::default(),
             waiting: Arc::default(),
             n_timed_out: AtomicUsize::default(),
-        };
-        let pool = pool.connect_lazy_with(shared.connect_options());
-        Self { pool, shared: Arc::new(shared) }
+        });
+        let tested = Arc::clone(&shared);
+        let pool = PgPoolOptions::new()
+            .max_connections(options.n_max)
+            .acquire_timeout(ACQUIRE_WITHIN)
+            // Keeps the pool from logging long waits. Waits and timeouts are counted here.
+            .acquire_slow_threshold(ACQUIRE_WITHIN)
+            .idle_timeout(IDLE_FOR)
+            .test_before_acquire(false)
+            .before_acquire(move |connection, idle| {
+                let since_loss = tested.lost_at.lock().map_or(Duration::MAX, |at| at.elapsed());
+                let is_recent = idle.idle_for < TESTED_AFTER.min(since_loss);
+                async move { Ok(is_recent || connection.ping().await.is_ok()) }.boxed()
+            })
+            .connect_lazy_with(shared.connect_options());
+        Self { pool, shared }
     }
 
     /// Returns true if a pooler was found, which can send each transaction over another connection to the
@@ -228,13 +236,10 @@ impl Connections {
             transaction.finish(result).await
         };
         let done = async {
-            for _ in 0..=self.pool.num_idle() {
-                match attempt().await {
-                    Err(error) if is_connection_lost(&error) => {}
-                    result => return result,
-                }
+            match attempt().await {
+                Err(error) if self.shared.note_loss(&error) => attempt().await,
+                result => result,
             }
-            attempt().await
         };
         self.within(DONE_WITHIN, done).await
     }
@@ -375,16 +380,12 @@ impl Connections {
         }
     }
 
-    /// Starts a transaction like [`Self::start`]. After a restart of the server, all idle connections are
-    /// lost, and each attempt finds one of them.
+    /// Starts a transaction like [`Self::start`], on another connection if the first one is lost.
     async fn begin(&self, sql: &'static str) -> Result<Transaction, sqlx::Error> {
-        for _ in 0..=self.pool.num_idle() {
-            match self.start(Some(sql)).await {
-                Err(error) if is_connection_lost(&error) => {}
-                begun => return begun,
-            }
+        match self.start(Some(sql)).await {
+            Err(error) if self.shared.note_loss(&error) => self.start(Some(sql)).await,
+            begun => begun,
         }
-        self.start(Some(sql)).await
     }
 
     /// Starts a transaction with the statement `sql`. If `sql` is `None`, returns a connection for a
@@ -484,10 +485,19 @@ impl Shared {
         "DEALLOCATE ALL".to_owned() + &settings.collect::<String>()
     }
 
+    /// Returns true if an open connection was lost, so that another attempt can succeed.
+    fn note_loss(&self, error: &(dyn StdError + 'static)) -> bool {
+        let is_lost = is_connection_lost(error);
+        if is_lost {
+            *self.lost_at.lock() = Some(Instant::now());
+        }
+        is_lost
+    }
+
     fn note_lost(&self, error: &sqlx::Error) {
         let is_unreachable = Fault::from(error) == Fault::Unreachable;
         if is_unreachable
-            && !has_code(error, STARTUP_REJECTED)
+            && !(self.is_pooled.get().is_none() && has_code(error, STARTUP_REJECTED))
             && !self.is_lost.swap(true, Ordering::Relaxed)
         {
             warn!(cause = describe(error), "the database {} cannot be reached", self.url);

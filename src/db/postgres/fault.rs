@@ -43,12 +43,13 @@ pub(super) fn is_unreachable(error: &(dyn StdError + 'static)) -> bool {
 /// Returns true if an open connection was lost, so that another connection can succeed immediately.
 pub(super) fn is_connection_lost(error: &(dyn StdError + 'static)) -> bool {
     database_error(error).is_some_and(|error| match error {
-        // The other kinds are failures to open a connection, which waited for the server to start.
+        // The other kinds are failures to open a connection.
         sqlx::Error::Io(cause) => {
-            !matches!(cause.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut)
+            use io::ErrorKind::{ConnectionRefused, NotFound, TimedOut};
+            !matches!(cause.kind(), ConnectionRefused | NotFound | TimedOut)
         }
         sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => true,
-        error => ["08", "57P01", "57P02"].iter().any(|code| has_code(error, code)),
+        error => ["08003", "08006", "57P01", "57P02"].iter().any(|code| has_code(error, code)),
     })
 }
 

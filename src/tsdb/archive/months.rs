@@ -367,8 +367,8 @@ impl OpenMonth<'_> {
         }
         let rows = self.reader.read_group(group.idx, self.empty);
         let rows = Arc::new(rows.map_err(fails(self.dataset, self.month.file.month))?);
-        // A row group that is larger than the cache replaces all others.
-        let n_bytes = rows.n_bytes().min(ROWS_BYTES_MAX);
+        // A row group that is larger than the cache leaves space for others.
+        let n_bytes = rows.n_bytes().min(ROWS_BYTES_MAX / 2);
         self.archive.groups.put(key, Arc::clone(&rows), n_bytes);
         Ok(rows)
     }

@@ -26,8 +26,8 @@ const SPARSE_ROWS: u64 = 1024;
 
 impl dyn Store {
     /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset as the caller has
-    /// read it before. A page of computed buckets has its revision, and the rows of this revision or a
-    /// later one.
+    /// read it before. A page of computed buckets has its revision, and the rows of this revision or of
+    /// later ones. A commit during the read can affect only a part of the page.
     ///
     /// # Errors
     /// [`StoreError::TooManySourceRows`], and the errors of [`Store::page`].
@@ -98,7 +98,7 @@ impl Computed<'_> {
     /// Reads a page, and counts all buckets of the span if `read` requests it.
     ///
     /// Computes the buckets of one window after the other. A window is a part of the span with whole
-    /// buckets, directly after the previous window in the order of the page. No row is read twice. Of the
+    /// buckets, directly after the previous window in the order of the page. No row is folded twice. Of the
     /// rows after the page, at most [`SPARSE_ROWS`] are read.
     pub(super) fn page(&self, read: &PageRead) -> Result<(Option<u64>, Vec<Bucket>)> {
         let PageRead { order, mut skip, limit, .. } = *read;
@@ -136,9 +136,10 @@ impl Computed<'_> {
         Ok((is_counted.then_some(n_buckets), page))
     }
 
-    /// Returns the end of the next window of a page, or `None` if `rest` has no rows. The window has at
-    /// most `n_left` buckets, beginning with the first bucket that has rows. If this is not the first
-    /// window, it can have more buckets if these have at most [`SPARSE_ROWS`] rows.
+    /// Returns the end of the next window of a page, or `None` if `rest` has no rows. The window has about
+    /// `n_left` buckets, or [`WINDOW_BUCKETS`] if these are fewer, and begins with the first bucket that
+    /// has rows. If this is not the first window, it can have more buckets if these have at most
+    /// [`SPARSE_ROWS`] rows.
     fn window_end(
         &self,
         rest: Span,

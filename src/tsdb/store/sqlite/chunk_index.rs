@@ -20,8 +20,8 @@ use super::singles;
 use crate::span::{Order, Span};
 
 /// Maximum total size of the cached indexes, enough for some 400 000 chunks with 400 million rows.
-/// Beyond it, the least recently used indexes are evicted. A single index can be larger, and is then the
-/// only one in the cache. Otherwise, each page of its series would read it again.
+/// Beyond it, the least recently used indexes are evicted. A larger index counts only half of this
+/// size, since each page of its series would otherwise read it again.
 const BYTES_MAX: usize = if cfg!(test) { 4096 } else { 16 << 20 };
 
 /// Approximate size of an index without its entries.
@@ -176,7 +176,7 @@ impl ChunkIndexCache {
         let new = Span { first: chunks::fresh_from(chunk_index.end()), last: Timestamp::MAX };
         Arc::make_mut(&mut chunk_index).add(connection, series, new)?;
         let n_bytes = chunk_index.entries.capacity() * size_of::<Entry>() + BYTES_EACH;
-        self.0.put(series, (layout, Arc::clone(&chunk_index)), n_bytes.min(BYTES_MAX));
+        self.0.put(series, (layout, Arc::clone(&chunk_index)), n_bytes.min(BYTES_MAX / 2));
         Ok(chunk_index)
     }
 }
