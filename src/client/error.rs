@@ -61,7 +61,7 @@ pub enum ClientError {
     /// The name cannot be sent as a part of a path.
     #[error("name must not be `{name}`")]
     Name {
-        /// The name.
+        /// Name that would change the path, such as `..`.
         name: String,
     },
     /// The HTTP client cannot be created, for example because the system has no certificates.

@@ -115,7 +115,7 @@ impl Recording {
         match timeout(WRITTEN_WITHIN, self.written).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => {
-                tracing::warn!(%error, "failed to write the end of the recording")
+                tracing::warn!(%error, "failed to write the end of the recording");
             }
             _ => tracing::warn!("the disk is too slow for the end of the recording"),
         }

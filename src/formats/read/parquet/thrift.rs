@@ -142,7 +142,7 @@ const PAGE: Type = Struct(&[I32, Noted, I32, I32, DATA_PAGE, EMPTY, DICTIONARY, 
 /// Returns true if the footer of a file declares only what it has: its lists are not longer than the
 /// footer, and the groups of its schema have as many children as they declare.
 pub(super) fn is_sound_footer(footer: &[u8]) -> bool {
-    let mut values = Values { rest: footer, noted: Vec::new() };
+    let mut values = ThriftReader { rest: footer, noted: Vec::new() };
     values.read(&FOOTER, STRUCT).is_some() && is_tree(&values.noted)
 }
 
@@ -167,7 +167,7 @@ fn is_tree(n_children: &[u64]) -> bool {
 /// Returns the decompressed length of the page whose header is at the beginning of `head`, or `None` if
 /// the header is damaged. The header may continue after `head` if `is_cut` is true.
 pub(super) fn page_bytes(head: &[u8], is_cut: bool) -> Option<u64> {
-    let mut values = Values { rest: head, noted: Vec::new() };
+    let mut values = ThriftReader { rest: head, noted: Vec::new() };
     let is_complete = values.read(&PAGE, STRUCT).is_some();
     match values.noted[..] {
         [n_bytes] if is_complete || is_cut => Some(n_bytes),
@@ -221,14 +221,14 @@ impl Type {
     }
 }
 
-/// Encoded values. Each method returns `None` if they are damaged.
-struct Values<'a> {
+/// Reader of encoded values. Each method returns `None` if they are damaged.
+struct ThriftReader<'a> {
     rest: &'a [u8],
     /// The checked numbers that were read.
     noted: Vec<u64>,
 }
 
-impl Values<'_> {
+impl ThriftReader<'_> {
     /// Reads a value of a known field, whose type has `code` in the encoding.
     fn read(&mut self, known: &Type, code: u8) -> Option<()> {
         if !known.has_code(code) {

@@ -306,7 +306,7 @@ pub(crate) fn is_gone(why: &Failure) -> bool {
 /// or everything.
 pub(crate) const RANGES: &[&str] = &["the charted range", "24 hours", "7 days", "everything"];
 
-/// An export.
+/// State of the exports of rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Export {
     /// Path of the last export.
