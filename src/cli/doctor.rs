@@ -17,7 +17,7 @@ use db::postgres::DatabaseUrl;
 use model::address::redact_address;
 use model::count::counted;
 use serde_json::json;
-use stack::running::running_folder;
+use stack::running::find_running;
 use task::causes::chain;
 use task::process::install_crypto;
 use tokio::net::TcpStream;
@@ -130,7 +130,7 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     if let Err(error) = tui::check_settings() {
         findings.push(Finding::failed("settings of the screen", &*error, "correct the file"));
     }
-    let stack_folder = running_folder().filter(|_| data_dir.is_none());
+    let stack_folder = find_running().map(|stack| stack.folder).filter(|_| data_dir.is_none());
     findings.extend(state::check(data_dir).await);
     if stack_folder.is_some() {
         findings.extend(state::check(stack_folder).await);

@@ -19,7 +19,7 @@ use model::key::{ApiKey, KeyId};
 use model::timestamp::Timestamp;
 use serde_json::json;
 use stack::data_dir::DataDir;
-use stack::running::{find_running, running_folder};
+use stack::running::find_running;
 use stack::start::KEY_VARIABLE;
 use task::clock::Clock;
 use task::group::Group;
@@ -206,11 +206,12 @@ impl KeysFile {
 
     /// Describes the services at which a new key is valid.
     fn scope_text(&self) -> anyhow::Result<String> {
+        let running = find_running();
         let services = if let Some(url) = &self.database {
             format!("the key is for services with `--store` {url}")
         } else {
             let data_dir = DataDir::locate(self.data_dir.clone())?;
-            let of_stack = running_folder().and_then(|folder| folder.canonicalize().ok());
+            let of_stack = running.as_ref().and_then(|stack| stack.folder.canonicalize().ok());
             if of_stack.is_some() && data_dir.folder().canonicalize().ok() == of_stack {
                 return Ok("the key is for the running local stack".to_owned());
             }
@@ -219,7 +220,7 @@ impl KeysFile {
                 data_dir.folder().display()
             )
         };
-        Ok(match find_running().and_then(|stack| stack.datasets) {
+        Ok(match running.and_then(|stack| stack.addresses.datasets) {
             None => services,
             Some(datasets) => format!(
                 "{services}, not for the running local stack at {datasets}: commands find its key themselves if no \

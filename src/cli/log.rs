@@ -256,7 +256,7 @@ impl Drop for LinesGuard {
         if n_lost > 0 {
             let (reported, is_reported) = mpsc::channel::<()>();
             thread::spawn(move || {
-                tell(&format!("{} could not be written", counted(n_lost as u64, "log line")));
+                tell(&format!("{} could not be written", counted(n_lost, "log line")));
                 drop(reported);
             });
             is_reported.recv_timeout(REPORT_WAIT).unwrap_or_default();

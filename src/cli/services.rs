@@ -13,7 +13,7 @@ use client::inference::Inference;
 use client::transport::Transport;
 use model::key::ApiKey;
 use stack::local::Addresses;
-use stack::running::{read, running_folder};
+use stack::running::{RunningStack, find_running, read};
 use task::file::permissions;
 
 use crate::cli::config::{self, AddressFlags, Profile};
@@ -39,8 +39,8 @@ pub(crate) struct Services {
     /// Addresses of the services. A service that is not named has no address.
     pub(crate) profile: Profile,
     pub(crate) key: Option<ApiKey>,
-    /// Directory of the local stack, if these are its services.
-    pub(crate) stack: Option<PathBuf>,
+    /// The local stack, if these are its services.
+    pub(crate) stack: Option<RunningStack>,
 }
 
 impl Services {
@@ -63,15 +63,14 @@ impl Services {
         // The key of the stack is not sent to any other service.
         if key.is_none()
             && (names_service || !is_named)
-            && let Some(folder) = running_folder()
-            && let Some(stack) = read(&folder)
-            && is_of(profile.datasets.as_deref(), stack.datasets.as_deref())
-            && is_of(profile.inference.as_deref(), stack.inference.as_deref())
+            && let Some(stack) = find_running()
+            && is_of(profile.datasets.as_deref(), stack.addresses.datasets.as_deref())
+            && is_of(profile.inference.as_deref(), stack.addresses.inference.as_deref())
         {
-            let Addresses { heads, datasets, inference, api_key, .. } = stack;
+            let Addresses { heads, datasets, inference, api_key, .. } = stack.addresses.clone();
             let heads = if profile.heads.is_empty() { heads } else { profile.heads };
             let profile = Profile { heads, datasets, inference };
-            return Ok(Self { profile, key: api_key, stack: Some(folder) });
+            return Ok(Self { profile, key: api_key, stack: Some(stack) });
         }
         Ok(Self { profile, key, stack: None })
     }
@@ -104,7 +103,7 @@ impl Services {
         of_stack: fn(Addresses) -> Option<String>,
     ) -> Result<Transport, ClientError> {
         let transport = Transport::new(address, self.key.clone())?;
-        let Some(folder) = self.stack.clone() else { return Ok(transport) };
+        let Some(RunningStack { folder, .. }) = self.stack.clone() else { return Ok(transport) };
         Ok(transport.with_location(Arc::new(move || {
             let stack = read(&folder)?;
             let key = stack.api_key.clone();
@@ -119,12 +118,11 @@ impl Services {
     pub(crate) fn head(&self) -> anyhow::Result<Option<Functions>> {
         let Some(address) = self.profile.heads.first() else { return Ok(None) };
         let mut transport = head_transport(address)?;
-        if let Some(folder) = self.stack.clone() {
-            let is_of_stack = read(&folder).is_some_and(|stack| stack.heads.contains(address));
-            if is_of_stack {
-                let locate = move || Some((read(&folder)?.heads.into_iter().next()?, None));
-                transport = transport.with_location(Arc::new(locate));
-            }
+        if let Some(RunningStack { folder, addresses }) = self.stack.clone()
+            && addresses.heads.contains(address)
+        {
+            let locate = move || Some((read(&folder)?.heads.into_iter().next()?, None));
+            transport = transport.with_location(Arc::new(locate));
         }
         Ok(Some(Functions::new(transport)))
     }

@@ -229,7 +229,8 @@ fn named(line: &Line) -> String {
 /// If no stack is running.
 pub(crate) fn print_env() -> anyhow::Result<()> {
     let Addresses { heads, datasets, inference, api_key, .. } = find_running()
-        .context("no local stack is running\nhint: start one with `triptych up` or `triptych`")?;
+        .context("no local stack is running\nhint: start one with `triptych up` or `triptych`")?
+        .addresses;
     let key = api_key.map(|key| key.reveal().to_owned());
     let head = heads.into_iter().next();
     let variables =

@@ -9,6 +9,7 @@ use alerts::state::{Alert, AlertState, Watcher};
 use alerts::watch::{Clients, Event, watch};
 use anyhow::Context as _;
 use clap::Args;
+use model::count::counted;
 use model::escape::escape_line;
 use stack::data_dir::project_dirs;
 use task::clock::Clock;
@@ -91,8 +92,7 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
         sender: AlertSender::start(rules.notify, secret, &group, report)
             .context("cannot prepare requests to the webhook")?,
     };
-    let rules = if n_rules == 1 { "rule" } else { "rules" };
-    tell(&format!("watching {n_rules} {rules}"));
+    tell(&format!("watching {}", counted(n_rules, "rule")));
     let work = async {
         tokio::select! {
             () = watch(&mut watcher, &clients, events) => Ok(()),

@@ -15,7 +15,7 @@
 //!
 //! ```no_run
 //! use stack::running::find_running;
-//! let addresses = find_running().expect("a local stack runs");
+//! let addresses = find_running().expect("a local stack runs").addresses;
 //! println!("head at {}", addresses.heads[0]);
 //! ```
 

@@ -21,34 +21,21 @@ const FILE_NAME: &str = "running.json";
 /// Environment variable with the path of the directory of a stack.
 const FOLDER_VARIABLE: &str = "TRIPTYCH_DATA_DIR";
 
-/// Finds the stack in the directory that the environment variable names. Without the variable,
-/// finds the first running stack of this user. Returns its addresses with an API key, but without
-/// a token.
-#[must_use]
-pub fn find_running() -> Option<Addresses> {
-    folders().iter().find_map(|folder| read(folder))
-}
-
-/// Returns the directory of the stack that [`find_running`] finds.
-#[must_use]
-pub fn running_folder() -> Option<PathBuf> {
-    folders().into_iter().find(|folder| read(folder).is_some())
-}
-
-/// Returns the directory that the environment variable names, otherwise all stack directories of
-/// this user.
-fn folders() -> Vec<PathBuf> {
-    let folder = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
-    stack_folders(folder.map(PathBuf::from).as_deref())
-}
-
 /// A local stack that another process runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RunningStack {
+pub struct RunningStack {
     /// Directory of the stack.
-    pub(crate) folder: PathBuf,
-    /// Addresses of the stack, as [`find_running`] returns them.
-    pub(crate) addresses: Addresses,
+    pub folder: PathBuf,
+    /// Addresses of the stack with an API key, but without a token.
+    pub addresses: Addresses,
+}
+
+/// Finds the stack in the directory that the environment variable names. Without the variable,
+/// finds the first running stack of this user.
+#[must_use]
+pub fn find_running() -> Option<RunningStack> {
+    let folder = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+    first_running(&stack_folders(folder.map(PathBuf::from).as_deref()))
 }
 
 /// Finds the first stack that another process runs, in `data_dir` or in the stack directories of
@@ -59,15 +46,18 @@ pub(crate) async fn wait_for_running(
 ) -> Option<RunningStack> {
     let folders = stack_folders(data_dir);
     let found = wait::until(within, || async {
-        let running = folders.iter().find_map(|folder| {
-            Some(RunningStack { folder: folder.clone(), addresses: read(folder)? })
-        });
-        match running {
+        match first_running(&folders) {
             None if folders.iter().any(|folder| is_starting(folder)) => Err("a stack is starting"),
             running => Ok(running),
         }
     });
     found.await.ok().flatten()
+}
+
+fn first_running(folders: &[PathBuf]) -> Option<RunningStack> {
+    folders
+        .iter()
+        .find_map(|folder| Some(RunningStack { folder: folder.clone(), addresses: read(folder)? }))
 }
 
 fn read_record(folder: &Path) -> Option<Value> {

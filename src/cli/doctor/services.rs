@@ -51,7 +51,7 @@ pub(super) async fn check(flags: AddressFlags, key: KeyFlag) -> Vec<Finding> {
 /// Checks the local stack, if it is running. `is_only` is true if no other services are configured. In
 /// this case, a stack that is not running is reported, since there is nothing else to check.
 async fn check_local_stack(is_only: bool) -> Vec<Finding> {
-    match find_running() {
+    match find_running().map(|stack| stack.addresses) {
         None if is_only => {
             vec![Finding::ok("services", "none are configured: `triptych` starts its own")]
         }

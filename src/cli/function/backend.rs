@@ -109,7 +109,10 @@ impl HeadFlags {
         let flags =
             AddressFlags { heads: head.into_iter().collect(), profile, ..AddressFlags::default() };
         match config::profile(flags)? {
-            None => Ok(find_running().and_then(|stack| stack.heads.into_iter().next())),
+            None => {
+                let stack = find_running();
+                Ok(stack.and_then(|stack| stack.addresses.heads.into_iter().next()))
+            }
             Some(profile) => Ok(profile.heads.into_iter().next()),
         }
     }

@@ -20,8 +20,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::store::archived::ArchivedFile;
 
-/// Number of rows of a row group. A month of one-minute rows with up to 20
-/// columns fits into one group.
+/// Number of rows of a row group. A month of one-minute rows with up to 20 columns fits into one
+/// group.
 pub(super) const GROUP_ROWS: usize = 65_536;
 
 /// Maximum size of the rows of a row group, which is written and read as a whole.
